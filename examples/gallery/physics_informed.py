@@ -38,15 +38,17 @@ def start():
 @jit
 def trained(params):
     """The parameters after many steps of Adam, and the loss before each."""
-    optimiser = train.adam(3e-3)
 
-    def step(carry, _):
+    def step(carry, rate):
         params, state = carry
+        optimiser = train.adam(rate)
         value, gradient = value_and_grad(loss)(params)
         updates, state = optimiser.update(gradient, state)
         return (train.apply_updates(params, updates), state), value
 
-    (params, _), losses = lax.scan(step, (params, optimiser.init(params)), length=STEPS)
+    # with a constant rate, steps of Adam grow again once gradients are small
+    rates = np.linspace(3e-3, 0.0, STEPS, endpoint=False)
+    (params, _), losses = lax.scan(step, (params, train.adam(0.0).init(params)), rates)
     return params, losses
 
 

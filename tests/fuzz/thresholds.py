@@ -180,7 +180,7 @@ LOW = {
         "least_part": (4, 128),
         "largest_copy": (0, 1 << 23),
     },
-    "directions": {"fewest": (2, 17), "fraction": (0.85, 99.0), "least": (-(10**9), 4096)},
+    "directions": {"fewest": (2, 17), "fraction": (99.0, 0.85), "least": (-(10**9), 4096)},
     "sinking": {"costly": (1, 12), "fewer": (0, 1, 2)},
     "sorts": {
         "network": (8, 16),

@@ -5,7 +5,7 @@ import pytest
 
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import prune
-from functrans.optimise.simplification import simplify
+from functrans.optimise.simplification import fold_constants, simplify
 from tests.ir.written import graph, is_graph
 
 # What stands on the left comes to what stands on the right.
@@ -14,10 +14,6 @@ RULES = {
     "one times": ("y = multiply 1.0 x", "x"),
     "minus zero": ("y = subtract x 0.0", "x"),
     "over one": ("y = divide x 1.0", "x"),
-    "times ones": ("a = broadcast_to[shape=(2, 3)] 1.0\n y = multiply a x", "x"),
-    "times reshaped ones": (
-        "b = reshape[shape=(1, 1)] 1.0\n a = broadcast_to[shape=(2, 3)] b\n y = multiply x a", "x"
-    ),
     "twice negated": ("a = negative x\n y = negative a", "x"),
     "not not": ("y = logical_not m\n z = logical_not y", "m"),
     "as it is": ("y = positive x", "x"),
@@ -113,6 +109,22 @@ def test_what_becomes_one(body, better):
     made = program(body)
     assert prune(simplify(made)) == program(better)
     same_bits(made, simplify(made))
+
+
+@pytest.mark.parametrize(
+    "ones",
+    [
+        "a = broadcast_to[shape=(2, 3)] 1.0",
+        "b = reshape[shape=(1, 1)] 1.0\n a = broadcast_to[shape=(2, 3)] b",
+        "a = full[shape=(2, 3), value=1.0, dtype=float64]",
+    ],
+)
+@pytest.mark.parametrize("product", ["multiply a x", "multiply x a"])
+def test_arrays_of_one_number_count_as_it(ones, product):
+    made = program(f"{ones}\n y = {product}")
+    better = prune(simplify(fold_constants(made)))
+    is_graph(better, f"{{ {INPUTS} ->\n return x }}")
+    same_bits(made, better)
 
 
 def test_two_transposes_are_one():

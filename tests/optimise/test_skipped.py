@@ -105,8 +105,13 @@ FUNCTIONS = {
         np.arange(9) % 4,
     ),
     "leave_out_zero_blocks": (
-        jacfwd(lambda p: np.stack([p[i] * np.sin(np.arange(30.0)) for i in range(20)])),
-        drawn(20),
+        jacfwd(
+            lambda p, t: sum(
+                p[i] * np.exp(-p[i + 2] * (t - p[i + 1]) ** 2) for i in range(0, 18, 3)
+            )
+        ),
+        drawn(18),
+        drawn(100),
     ),
     "broadcast_last": (
         lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),

@@ -19,6 +19,7 @@ from functrans.ops.arrays.slicing import embed_p, slice_p
 from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
+from functrans.ops.elementwise.choice import select
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.contraction_layout import is_summed_with_larger
 from functrans.optimise.machine.gathered_rows import reads_rows
@@ -72,6 +73,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     slow: set[Atom] = set()
     addresses = index_arithmetic(graph) - outputs.keys()
     scattered: set[Atom] = set()
+    triangles: set[Atom] = set()  # and other values of which some elements are known to be zeros
     for eqn in graph.eqns:
         own = patterns[eqn]
         if own.slow or not slow.isdisjoint(eqn.inputs):
@@ -93,14 +95,18 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             # known zeros and ones simplify expressions, which saves more than storing them
             constants.update(eqn.outputs)
             continue
+        is_choice = eqn.primitive is select and eqn.inputs[0] in constants
+        if is_choice or (own.folds == 1 and not triangles.isdisjoint(eqn.inputs)):
+            triangles.update(eqn.outputs)
         for var in eqn.outputs:
             used = uses.get(var, [])
+            shared = cost > 0 and var not in triangles and _is_factor_of_several(used)
             if var not in addresses and (
                 depth > limits.deepest
                 or (size > limits.largest_expression and (used or outputs[var]))
                 or _is_in_better_order(eqn, used, target)
                 or (_is_gathered(eqn, scattered, used, patterns) and not target.lanes_are_threads)
-                or (cost and _is_factor_of_several(used) and not target.lanes_are_threads)
+                or (shared and not target.lanes_are_threads)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
@@ -108,6 +114,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 kept = var if small is None else small
                 costs[var], sizes[var], depths[var] = own.cost, own_size, 0
                 slow -= {kept, var}
+                triangles -= {kept, var}
                 if kept in costs:  # (inputs are in memory)
                     chosen.add(kept)
                     costs[kept] = sizes[kept] = depths[kept] = 0
@@ -184,7 +191,8 @@ def _is_gathered(
 def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
     """Whether several products have a value as a factor.
 
-    Each would compute it, and pack it, though most can read a factor in memory where it is.
+    Each would compute it, and pack it, though most can read a factor in memory where it is. Where
+    elements of a factor are known to be zeros, products of them are left out instead.
     """
     return sum(user.primitive is dot_general for user, _ in uses) > 1
 

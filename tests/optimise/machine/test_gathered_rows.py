@@ -9,12 +9,12 @@ RNG = np.random.default_rng(0)
 
 
 def stored(function, *args):
-    """The shapes of the arrays that a program stores between its nests."""
+    """The shapes of the arrays of floats that a program stores between its nests."""
     text = str(jit(function).lower(*args).schedule())
     return [
         line.split(": ")[1].split(" in ")[0]
         for line in text.splitlines()
-        if " in the arena" in line
+        if " in the arena" in line and ": float" in line
     ]
 
 
