@@ -119,8 +119,8 @@ LOW = {
     "row_blocks": {
         "least_bytes": (1, 1, 4 << 20),
         "block_bytes": (64, 400_000),
-        "fewest_rows": (1, 4, 32),
-        "most_rows": (4, 128),
+        "fewest_rows": (1, 4, 256),
+        "most_rows": (4, 512),
         "multiple": (1, 2, 8),
     },
     "streaming": {

@@ -35,9 +35,9 @@ from functrans.ops.compiled.elements import Index
 class RowBlocks(NamedTuple):
     """Thresholds of strip-mining over rows.
 
-    Measured: `block_bytes`, `fewest_rows` and `most_rows` (mixtures: 32 to 128 rows are equally
-    fast, 16 and 200 take up to 1.1 times as long), `most_others` (0.6 to 0.9 of the time at 1.6 to
-    3.3 MB, 1.2 at 6.6 MB).
+    Measured: `fewest_rows` and `most_rows` (mixtures: on one thread, 32 to 256 rows are equally
+    fast; two threads share the nests of a block, and take 0.6 to 0.75 of the time with 256 rows
+    that they take with 32), `most_others` (0.6 to 0.9 of the time at 1.6 to 3.3 MB, 1.2 at 6.6 MB).
     """
 
     least_bytes: int = 4 << 20
@@ -45,9 +45,9 @@ class RowBlocks(NamedTuple):
     block_bytes: int = 400_000
     """The approximate bytes of the spared values of a block: less than half of a second-level
     cache."""
-    fewest_rows: int = 32
+    fewest_rows: int = 256
     """The fewest rows of a block: for each block, the other operands are read, and sums added."""
-    most_rows: int = 128
+    most_rows: int = 512
     most_terms: int = 400
     """The most terms of products for each number that is spared, as for streams."""
     multiple: int = 8

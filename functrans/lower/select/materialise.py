@@ -74,6 +74,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     addresses = index_arithmetic(graph) - outputs.keys()
     scattered: set[Atom] = set()
     triangles: set[Atom] = set()  # and other values of which some elements are known to be zeros
+    repeated: set[Atom] = set()  # what is larger than all that it is computed from
     for eqn in graph.eqns:
         own = patterns[eqn]
         if own.slow or not slow.isdisjoint(eqn.inputs):
@@ -100,7 +101,14 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             triangles.update(eqn.outputs)
         for var in eqn.outputs:
             used = uses.get(var, [])
-            shared = cost > 0 and var not in triangles and _is_factor_of_several(used)
+            if all(x in repeated or x.aval.size < var.aval.size for x in eqn.inputs):
+                repeated.add(var)
+            shared = (
+                cost > 0
+                and var not in triangles
+                and var not in repeated
+                and _is_factor_of_several(used)
+            )
             if var not in addresses and (
                 depth > limits.deepest
                 or (size > limits.largest_expression and (used or outputs[var]))
@@ -192,7 +200,8 @@ def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
     """Whether several products have a value as a factor.
 
     Each would compute it, and pack it, though most can read a factor in memory where it is. Where
-    elements of a factor are known to be zeros, products of them are left out instead.
+    elements of a factor are known to be zeros, products of them are left out instead. A factor that
+    is larger than all that it is computed from takes longer to read.
     """
     return sum(user.primitive is dot_general for user, _ in uses) > 1
 

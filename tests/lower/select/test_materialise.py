@@ -141,6 +141,24 @@ def test_a_factor_of_several_products_is_kept():
     assert "a" not in kept("a = multiply x x", first, "c = exp a", inputs=inputs, returns="b, c")
 
 
+def test_factors_that_are_not_kept_for_several_products():
+    """A triangle, whose zeros products leave out, and what is larger than it is computed from."""
+    inputs = "x:f32[64,64], y:f32[64,64], u:f32[64,1], v:f32[1,64]"
+    both = [
+        f"{name} = dot_general[contract=(({axis},), (0,)), batch=((), ())] a y"
+        for name, axis in (("b", 1), ("c", 0))
+    ]
+    mask = (
+        "r = iota[size=64, dtype=int64]",
+        "s = reshape[shape=(64, 1)] r",
+        "t = reshape[shape=(1, 64)] r",
+        "m = greater_equal s t",
+    )
+    triangle = (*mask, "p = multiply x x", "a = select m p 0.0:f32")
+    assert "a" not in kept(*triangle, *both, inputs=inputs, returns="b, c")
+    assert "a" not in kept("a = multiply u v", *both, inputs=inputs, returns="b, c")
+
+
 def test_what_is_read_in_parts_for_the_places_of_a_join():
     """Each element is computed once, where it is written, if no more is read than there is."""
     equations = [
