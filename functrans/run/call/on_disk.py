@@ -123,6 +123,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     bytes: repr,
     type(None): repr,
     float: float.hex,
+    complex: lambda x: f"{x.real.hex()}j{x.imag.hex()}",
     Aval: _aval,
 }
 

@@ -110,6 +110,15 @@ def test_the_key_of_a_graph_tells_what_differs():
     assert len(set(keys)) == 2 * 9
 
 
+def test_complex_numbers_are_in_keys():
+    """Also signs of zeros, on which the side of a branch cut depends."""
+    x = np.ones(4, np.complex128)
+    numbers = (0j, 1j, -1j, complex(0.0, -0.0), complex(-0.0, 0.0), 1 + 1j, complex("nan"))
+    keys = {kept.key_of(graph_of(lambda x, c=c: x * c, x)) for c in numbers}
+    assert None not in keys
+    assert len(keys) == len(numbers)
+
+
 def test_equal_graphs_have_equal_keys():
     x = np.ones((3, 4))
     one, other = (graph_of(grad(lambda x: np.sum(np.tanh(x @ x.T))), x) for _ in range(2))
