@@ -12,6 +12,7 @@ from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable, Iterable
 from contextvars import ContextVar
 from itertools import accumulate
+from struct import pack
 from typing import Any
 
 import numpy as np
@@ -111,14 +112,17 @@ def is_protocol(name: str) -> bool:
 
 
 def key_of(value: Any) -> Hashable:
-    """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0."""
+    """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0.
+
+    Floats are compared by their bits, among which are the sign and the payload of a NaN.
+    """
     kind = type(value)
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
     if isinstance(value, float):
-        return kind, value.hex()
+        return kind, pack("d", value)
     if isinstance(value, complex):
-        return kind, value.real.hex(), value.imag.hex()
+        return kind, pack("d", value.real), pack("d", value.imag)
     if isinstance(value, slice):
         return kind, key_of(value.start), key_of(value.stop), key_of(value.step)
     if isinstance(value, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from struct import unpack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -287,4 +288,4 @@ def _plain(key: Any) -> str:
     if not isinstance(key, tuple) or len(key) != 2 or not isinstance(key[0], type):
         return ""
     kind, value = key
-    return repr(float.fromhex(value)) if kind is float else repr(value)
+    return repr(*unpack("d", value)) if kind is float else repr(value)

@@ -104,7 +104,8 @@ def reduce_window(
 
 
 def _is_zero(value: Any) -> bool:
-    return isinstance(value, (int, float, np.generic)) and bool(value == 0)
+    is_number = isinstance(value, (int, float, np.generic))
+    return is_number and not any(np.asarray(value).tobytes())  # (-0.0 is another number)
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:

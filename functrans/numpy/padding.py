@@ -120,7 +120,8 @@ def _widths(pad_width: Any, ndim: int) -> Pairs:
 
 
 def _constant(x: Any, widths: Pairs, values: Any) -> Any:
-    if np.ndim(values) == 0 and not isinstance(values, Tracer) and values == 0:
+    is_number = np.ndim(values) == 0 and not isinstance(values, Tracer)
+    if is_number and not any(np.asarray(values).tobytes()):  # (-0.0 is another number)
         index = tuple((before, n, 1) if n else (0, 0, 1)
                       for n, (before, _) in zip(x.shape, widths, strict=True))  # fmt: skip
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, widths, strict=True))

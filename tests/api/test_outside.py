@@ -179,7 +179,7 @@ def number(outside):
     return outside.state()[0].number
 
 
-def test_nan_is_no_change_and_a_sign_of_zero_is_one():
+def test_nan_is_no_change_and_a_sign_of_zero_or_nan_is_one():
     array, numbers = np.array([np.nan, 0.0]), [np.nan, np.ones(1), 0.0]
     outside = Outside(lambda: (array, numbers))
     before = number(outside)
@@ -187,6 +187,11 @@ def test_nan_is_no_change_and_a_sign_of_zero_is_one():
     numbers[2] = -0.0
     assert number(outside) != before
     numbers[2] = 0.0
+    assert number(outside) == before
+    for changed in (-np.nan, complex(0.0, np.nan), complex(0.0, -np.nan)):
+        last, numbers[0] = number(outside), changed
+        assert number(outside) not in (before, last)
+    numbers[0] = np.nan
     assert number(outside) == before
     array[1] = -0.0
     assert number(outside) != before

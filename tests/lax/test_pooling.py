@@ -136,3 +136,8 @@ def test_messages():
         lax.reduce_window(np.ones(3), 0.0, np.add, (2, 2))
     with pytest.raises(ShapeError, match=r"init_value of reduce_window must be one number"):
         lax.reduce_window(np.ones(3), np.ones(3), np.add, (2,), padding="SAME")
+
+
+def test_a_negative_zero_as_the_initial_value_keeps_its_sign():
+    found = lax.reduce_window(-np.ones(2), -0.0, np.maximum, (2,), (1,), ((1, 1),))
+    np.testing.assert_array_equal(np.signbit(found), [True, True, True])

@@ -37,3 +37,11 @@ def test_wider_than_the_array_at_both_ends(mode, kind):
             expected = np.pad(x, widths, mode, reflect_type=kind)
             found = vmap(lambda y, widths=widths: np.pad(y, widths, mode, reflect_type=kind))
             np.testing.assert_array_equal(found(x[None])[0], expected)
+
+
+@pytest.mark.parametrize("value", [-0.0, np.float32(-0.0), complex(-0.0, 0.0)])
+def test_a_negative_zero_keeps_its_sign(value):
+    x = np.ones(2, np.result_type(value))
+    expected = np.pad(x, 1, constant_values=value)
+    found = jit(lambda y: np.pad(y, 1, constant_values=value))(x)
+    np.testing.assert_array_equal(np.signbit(found.real), np.signbit(expected.real))
