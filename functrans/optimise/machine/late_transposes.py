@@ -96,9 +96,9 @@ def _in_order_of_source(
     """The result of an equation in the order of a turned operand; None if it has no such rule."""
     if eqn.primitive.elementwise:
         return _elementwise(eqn, values, makers)
-    (x,) = (values[atom] for atom in eqn.inputs[:1])
     if len(eqn.inputs) != 1:
         return None
+    x = values[eqn.inputs[0]]
     if eqn.primitive is transpose_p:
         return _in_order(x.source, [x.order[axis] for axis in eqn.params["permutation"]])
     if eqn.primitive in REDUCTIONS:
@@ -142,8 +142,8 @@ def _elementwise(eqn: Eqn, values: Mapping[Atom, Any], makers: Mapping[Atom, Eqn
         operands.append(x)
         if source.aval.size == out.aval.size:
             orders.add(x.order if isinstance(x, _Turned) else None)
-    order = orders.pop()
-    if orders or order is None:
+    order = orders.pop() if len(orders) == 1 else None
+    if order is None or len(order) != out.aval.ndim:
         return None
     return _Turned(apply(eqn, [_turned(x, order) for x in operands])[0], order)
 

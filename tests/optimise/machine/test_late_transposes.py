@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit
+from functrans import grad, jit, lax
 from functrans.optimise.machine.late_transposes import transpose_last
 from tests.optimise.machine.rewrites import becomes, stays
 
@@ -72,3 +72,20 @@ def test_results():
         np.testing.assert_allclose(
             jit(of_one)(a, x, b, y, g), of_one(a, x, b, y, g), rtol=1e-9, atol=1e-9
         )
+
+
+OTHERS = {
+    "operands of fewer elements": lambda t: np.tanh(t[:, :1]) * np.ones((40, 4, 1)),
+    "an operand with more axes": lambda t: np.hypot(t, t[0, 0, 0] * np.ones((1,) * 5)).sum((0, 2)),
+    "elements of a table": lambda t: np.interp(t, np.linspace(-1.0, 1.0, 9), np.arange(9.0)),
+    "a literal before the product": lambda t: lax.scan(lambda c, y: (c / 2, y * c), 1.0, t)[1],
+}
+
+
+@pytest.mark.parametrize("rest", OTHERS.values(), ids=OTHERS.keys())
+@pytest.mark.parametrize("components", [1, 5])
+def test_operations_that_do_not_follow(rest, components):
+    a, x = RNG.standard_normal((components, 32, 32)), RNG.standard_normal((40, components, 32))
+    t = np.einsum("kij,nkj->nki", a, x)
+    found = jit(lambda a, x: rest(np.einsum("kij,nkj->nki", a, x)))(a, x)
+    np.testing.assert_allclose(found, rest(t), rtol=1e-9, atol=1e-9)
