@@ -48,34 +48,49 @@ class Block(NamedTuple):
         lanes: int,
         simplify: Simplifier,
     ) -> Body:
-        """Loops that store the elements up to the diagonal, and mirror those below it.
-
-        Several columns are mirrored at once: their elements, which are adjacent in each row of the
-        block, are then loaded as vectors, and transposed in registers. That also mirrors some
-        elements above the diagonal, to places that the other elements are stored in afterwards.
-        """
+        """Loops that store the elements up to the diagonal, and mirror those below it."""
         start, end = self.columns
 
-        def mirrored(first: Scalar, count: int) -> For:
-            stores = []
-            for k in range(count):
-                to = store(row, simplify(first + k))
-                *matrix, i, j = to.indices
-                stores.append(replace(to, indices=(*matrix, j, i)))
-            begin = simplify(maximum(self.rows[0], first + 1))
-            return For(row, begin, self.rows[1], tuple(stores), lanes if count > 1 else 1)
+        def mirror(row: Scalar, column: Scalar) -> Store:
+            to = store(row, column)
+            *matrix, i, j = to.indices
+            return replace(to, indices=(*matrix, j, i))
 
-        count = min(lanes, MIRRORED)
-        group = index("group", extent_of(column) // count)
-        together = simplify(start + group * count)
-        groups = simplify(idiv(end - start, count))
-        rest = simplify(start + groups * count)
         stop = simplify(maximum(minimum(end, row + 1), start))
         below = For(column, start, stop, (store(row, column),), lanes)
+        above = self.mirrored(row, column, mirror, lanes, simplify)
+        return (*above, For(row, *self.rows, (below,)))
+
+    def mirrored(
+        self,
+        row: Scalar,
+        column: Scalar,
+        mirror: Callable[[Scalar, Scalar], Store],
+        lanes: int,
+        simplify: Simplifier,
+    ) -> Body:
+        """Loops that mirror the elements below the diagonal to those above it.
+
+        Several columns are mirrored at once: their elements, which are adjacent in each row, are
+        then loaded as vectors, and transposed in registers.
+        """
+        (first_row, last_row), (start, end) = self.rows, self.columns
+        count = min(lanes, MIRRORED)
+        group = index("group", extent_of(column) // count)
+        groups = simplify(idiv(end - start, count))
+        first = simplify(start + group * count)
+        stop = simplify(first + count)
+
+        def down(begin: Scalar, stop: Scalar, body: Body, lanes: int = 1) -> For:
+            return For(row, simplify(maximum(first_row, begin)), stop, body, lanes)
+
+        near = For(column, first, row, (mirror(row, column),))
+        together = tuple(mirror(row, simplify(first + k)) for k in range(count))
+        beside = (down(first, stop, (near,)), down(stop, last_row, together, count))
+        rest = down(column + 1, last_row, (mirror(row, column),))
         return (
-            For(group, ZERO, groups, (mirrored(together, count),)),
-            For(column, rest, end, (mirrored(column, 1),)),
-            For(row, *self.rows, (below,)),
+            For(group, ZERO, groups, beside),
+            For(column, simplify(start + groups * count), end, (rest,)),
         )
 
 

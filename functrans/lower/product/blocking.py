@@ -95,6 +95,9 @@ class Blocking(NamedTuple):
     few_tiles_of_wholes: int = 8
     """The most tiles below each other for which a block that is a whole matrix reads the right
     operand in place, if it may (measured: 8 and 16)."""
+    largest_of_wholes: int = 1 << 23
+    """The most bytes of all right operands of the stack for which it does: larger ones are not in a
+    cache, and come from memory faster if whole rows of them are packed."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block that packs both operands."""
     enough_sums: int = 12
@@ -267,15 +270,17 @@ def _terms_of_wholes(
     left, right = root.factors
     counter = root.counter
     assert counter is not None
-    many = 2 * size.batch >= limits.fewest_blocks and not root.symmetric
-    large = size.batch * size.terms * size.columns * itemsize > target.cache
+    many = 2 * size.batch >= limits.fewest_blocks
+    nbytes = size.batch * size.terms * size.columns * itemsize
+    packs = root.symmetric or nbytes > target.cache
     by_terms = gaps(right, counter) <= gaps(right, root.sides[2][-1])
-    if by_terms or not (many and large):
+    if by_terms or not (many and packs):
         return 0
-    if tiles <= limits.few_tiles_of_wholes and reads_columns_in_place(root, target, tiles):
+    is_near = nbytes <= limits.largest_of_wholes and tiles <= limits.few_tiles_of_wholes
+    if is_near and reads_columns_in_place(root, target, tiles):
         return 0
     room, rows = target.largest_stack // itemsize, tiles * height
-    if (rows, columns) != (size.rows, size.columns):
+    if rows != size.rows:
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
     return terms if terms >= limits.fewest_packed else 0

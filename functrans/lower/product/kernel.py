@@ -68,11 +68,6 @@ class Product(Storage):
 
     # -- the sums of a block ------------------------------------------------------------------
 
-    @property
-    def all_terms(self) -> Terms:
-        """All terms of a sum."""
-        return Terms(ZERO, const(self.size.terms, INDEX), self.size.terms)
-
     def computed(
         self, block: Block, elsewhere: Relocation | None = None, among: Bounds | None = None
     ) -> Body:
@@ -80,8 +75,9 @@ class Product(Storage):
 
         Some buffers of the left operand may be relocated ``elsewhere``.
         """
-        blocks, few = self.blocks, among is not None
-        left, (first, last) = self._left(block, elsewhere), among or (ZERO, self.all_terms.length)
+        blocks, few = self.blocks, among is not None or self.root.terms_together > 0
+        first, last = among or (ZERO, self.terms_of(self._number(block)))
+        left = self._left(block, elsewhere)
         if blocks.stretches == 1:
             terms = Terms(first, self.simplify(last - first), self.size.terms, few)
             before, panels = self._packed(block, terms)
@@ -143,7 +139,7 @@ class Product(Storage):
     def zeros(self, block: Block) -> Body:
         """Loops that clear the sums of a block."""
         if self.is_direct:
-            return self.over_elements(block, lambda *_: const(0, self.dtype))
+            return self.over_elements(block, lambda *_: const(0, self.dtype), half=False)
         *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
         store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
@@ -153,16 +149,29 @@ class Product(Storage):
     def stored(self, block: Block) -> Body:
         """Loops that copy a block to the result in memory, if it is elsewhere."""
         if self.is_direct:
-            return ()
+            return self._mirrored(block) if self.root.symmetric else ()
 
         def own(row: Scalar, column: Scalar) -> Scalar:
             inner = (*block.own, row - block.rows[0], column - block.columns[0])
             return load(self.sums, tuple(map(self.simplify, inner)))
 
-        return self.over_elements(block, own)
+        return self.over_elements(block, own, half=self.root.symmetric)
 
-    def over_elements(self, block: Block, value: Callable[[Scalar, Scalar], Scalar]) -> Body:
-        """Loops that store a value in each element of the result in a block."""
+    def _mirrored(self, block: Block) -> Body:
+        """Loops that mirror the elements below the diagonal, which are in the result."""
+        _, _, (column,) = self.root.sides
+        lanes = min(self.copied_lanes, self.target.lanes(self.root.target.dtype.itemsize))
+
+        def mirror(row: Scalar, column: Scalar) -> Store:
+            below = load(self.root.target, self._position(block, row, column))
+            return Store(self.root.target, self._position(block, column, row), below)
+
+        return block.mirrored(index("row", self.size.rows), column, mirror, lanes, self.simplify)
+
+    def over_elements(
+        self, block: Block, value: Callable[[Scalar, Scalar], Scalar], half: bool
+    ) -> Body:
+        """Loops that store a value in each element of the result in a block, or mirror half."""
         _, _, (column,) = self.root.sides
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
         lanes = self.copied_lanes
@@ -170,7 +179,7 @@ class Product(Storage):
         def store(row: Scalar, column: Scalar) -> Store:
             return Store(self.root.target, self._position(block, row, column), value(row, column))
 
-        if self.root.symmetric:
+        if half:
             one = min(lanes, self.target.lanes(self.root.target.dtype.itemsize))
             return block.half_stored(row, column, store, one, self.simplify)
         body = (store(row, column),)
@@ -234,6 +243,7 @@ class Product(Storage):
         panels = count_of(block.columns, blocks.width, blocks.panels, self.simplify)
         panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
         tile = index("tile", blocks.tiles) if blocks.tiles > 1 else ZERO
+        first_tile, last_panel = self._to_the_diagonal(block, tile, panel, tiles[0], panels)
         term, lane = index("k", terms.most), index("lane", blocks.width)
         first = self._times(tile, blocks.height)
         before: Body = ()
@@ -280,10 +290,23 @@ class Product(Storage):
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
         if self.stores_along_rows:
-            of_tile = loop_of(panel, panels, (*lets, vectors))
+            of_tile = loop_of(panel, last_panel, (*lets, vectors))
             return (*before, *loop_of(tile, tiles[1], of_tile, tiles[0]))
-        of_panel = loop_of(tile, tiles[1], (*lets, vectors), tiles[0])
+        of_panel = loop_of(tile, tiles[1], (*lets, vectors), first_tile)
         return (*before, *loop_of(panel, panels, of_panel))
+
+    def _to_the_diagonal(
+        self, block: Block, tile: Scalar, panel: Scalar, first_tile: Scalar, panels: Scalar
+    ) -> tuple[Scalar, Scalar]:
+        """The first tile of a panel, and the panels of a tile: half of a symmetric result."""
+        if not self.root.symmetric:
+            return first_tile, panels
+        (first_row, _), (first_column, _) = block.rows, block.columns
+        column = first_column + self._times(panel, self.blocks.width)
+        above = idiv(maximum(column - first_row, 0), self.blocks.height)
+        row_end = first_row + self._times(tile + 1, self.blocks.height)
+        before = idiv(row_end - first_column + (self.blocks.width - 1), self.blocks.width)
+        return self.simplify(maximum(first_tile, above)), self.simplify(minimum(panels, before))
 
     def _next_panel(
         self,
@@ -320,7 +343,7 @@ class Product(Storage):
         products = [(element * other) for element in elements for other in others]
         sums = tuple(local(self.dtype, f"sum{number}") for number in range(len(products)))
         lanes = self.target.lanes(self.dtype.itemsize)
-        whole = terms.most % lanes == 0
+        whole = terms.length.op == "const" and int(terms.length.attribute) % lanes == 0
         fold = Reduce(
             sums,
             ("add",) * len(sums),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functrans.loop.nodes import as_index
+from functrans.loop.scalar import Scalar, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
@@ -71,6 +73,13 @@ class Storage:
         self.tiles = buffer(f"{name}_left", self.dtype, (*own, *rows_or_tiles))
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
+    def terms_of(self, matrix: Scalar) -> Scalar:
+        """The number of terms of a matrix of the stack."""
+        most, together = self.size.terms, self.root.terms_together
+        if not together:
+            return as_index(most)
+        return self.simplify(minimum(together - matrix * most, most))
+
     @property
     def copied_lanes(self) -> int:
         """The number of lanes of loops that copy sums: a power of two."""
@@ -130,14 +139,17 @@ class Storage:
 
         Rows of a tile beyond the last row of the result repeat that row, to which no term may be
         added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
-        Columns beyond the last one are masked, in a second copy of a tile's code.
+        Columns beyond the last one are masked, in a second copy of a tile's code. Of a symmetric
+        result, only parts that pack both operands are, whose sums can be larger than a block.
         """
-        if not self.is_alone or self.root.symmetric:
-            return False
         whole_rows = self.size.rows % self.blocks.height == 0
+        if self.root.symmetric and not (self.blocks.packs and whole_rows):
+            return False
+        if not self.is_alone:
+            return False
         if self.packs_rows and not (whole_rows or self.has_few_registers):
             return False
-        if self.size.columns % self.blocks.width:
+        if self.size.columns % self.blocks.width and not self.blocks.packs:
             few = self.size.terms <= self.limits.few_terms
             return self.blocks.stretches == 1 and (few or self.reads_panels_in_place)
         return self.blocks.stretches == 1 or whole_rows

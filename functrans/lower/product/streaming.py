@@ -127,7 +127,7 @@ def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
         return reduce(add, (load(product.sums, tuple(map(simplify, each))) for each in of_shares))
 
     block = Block(batch, (row, simplify(row + 1)), (ZERO, const(size.columns, INDEX)))
-    body = product.over_elements(block, total)
+    body = product.over_elements(block, total, half=product.root.symmetric)
     rows = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
     return Nest((rows,), (), shares * product.root.target.count)
 

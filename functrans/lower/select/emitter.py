@@ -112,6 +112,7 @@ class Emitter:
         factors: tuple[Scalar, ...],
         symmetric: bool = False,
         shared_rows: int = 0,
+        terms_together: int = 0,
     ) -> None:
         self._roots.all.append(
             Contraction(
@@ -124,6 +125,7 @@ class Emitter:
                 factors=factors,
                 symmetric=symmetric,
                 shared_rows=shared_rows,
+                terms_together=terms_together,
             )
         )
 

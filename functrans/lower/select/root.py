@@ -226,6 +226,9 @@ class Contraction(Elements):
     # around the product. The right operand is then in memory, its columns adjacent, and is not
     # packed.
     shared_rows: int = 0
+    # the number of terms of all matrices of the stack, which are the parts of a long sum, if the
+    # last of them has fewer terms than the others; otherwise 0
+    terms_together: int = 0
 
     @cached_property
     def nodes(self) -> Sequence[Scalar]:

@@ -123,6 +123,7 @@ class Emission(Protocol):
         factors: tuple[Scalar, ...],
         symmetric: bool = False,
         shared_rows: int = 0,
+        terms_together: int = 0,
     ) -> None:
         """Compute the only result as a matrix product, or a stack of them.
 
@@ -131,6 +132,8 @@ class Emission(Protocol):
         the first factor does not depend on the columns, the second not on the rows. Half of a
         ``symmetric`` product is computed. ``shared_rows`` is the number of rows of a block if an
         enclosing loop may share these rows: the second factor is then read in place, from memory.
+        ``terms_together`` is the number of terms of all matrices, which are parts of one sum, if
+        the last has fewer than the others; otherwise 0.
         """
         ...
 

@@ -37,12 +37,16 @@ from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 class SplitSums(NamedTuple):
     """Contractions whose sums are split into parts, one for each thread.
 
-    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts`,
-    `long_sum_of_large` and `largest_copy` (parts of long sums for large results).
+    Measured: `long_sum` and `long_half` (the long sum of a logistic Hessian, and others with 40 to
+    128 columns), `largest_in_parts`, `long_sum_of_large` and `largest_copy` (parts of long sums for
+    large results).
     """
 
     long_sum: int = 4
     """The ratio of a sum's length to the longest side of its result from which it is split."""
+    long_half: int = 16
+    """The ratio for half of a symmetric result, also if the right operand fits into the cache: a
+    packed copy of it, which one thread writes, would be read by the others."""
     largest_in_parts: int = 256
     """The longest side of such a result: adding up the parts of a larger one takes too long."""
     long_sum_of_large: int = 16
@@ -319,11 +323,13 @@ def _parts(eqn: Eqn, target: Target, symmetric: bool, lies_along_columns: bool) 
         return None
     packed = size.summed * size.columns * eqn.inputs[1].aval.dtype.itemsize
     has_blocks = size.rows * size.columns >= limits.fewest_elements
-    if is_blocked(eqn, target) and has_blocks and packed <= target.cache:
-        return None
     side = max(size.rows, size.columns)
+    is_long_half = symmetric and size.summed >= limits.long_half * side
+    fits = packed <= target.cache and not is_long_half
+    if is_blocked(eqn, target) and has_blocks and fits:
+        return None
     is_large = side > limits.largest_in_parts
-    if is_large and (symmetric or not packs_in_parts(eqn, target)):
+    if is_large and not packs_in_parts(eqn, target):
         return None
     ratio = limits.long_sum_of_large if is_large else limits.long_sum
     # the sums of all parts take no more memory than the copy
@@ -333,7 +339,7 @@ def _parts(eqn: Eqn, target: Target, symmetric: bool, lies_along_columns: bool) 
         return None
     most = min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
     equal = [n for n in range(-(-most // 2), most + 1) if size.summed % n == 0]
-    return max(equal, default=None if is_large else most)
+    return max(equal, default=most)
 
 
 def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:
@@ -348,9 +354,11 @@ def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> 
     if x.batch and not is_blocked(eqn, target):
         return False
     size, limits = counts(eqn), target[Products]
-    if blocks(shape[-1]) == 1 or size.multiplications < limits.worth_splitting:
+    itemsize = eqn.outputs[0].aval.dtype.itemsize
+    has_panels = is_blocked(eqn, target) and shape[-1] > 2 * target.lanes(itemsize)
+    if not (has_panels or blocks(shape[-1]) > 1) or size.multiplications < limits.worth_splitting:
         return False
-    if size.summed * eqn.outputs[0].aval.dtype.itemsize < limits.least_half_bytes:
+    if size.summed * itemsize < limits.least_half_bytes:
         return False
     named = [
         (operand, _named(operand.aval.ndim, axes, own))

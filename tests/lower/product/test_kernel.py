@@ -307,10 +307,12 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-@pytest.mark.parametrize("terms", [40_000, 39_983, 40_002])
-def test_parts_of_long_sums(name, terms, monkeypatch):
+@pytest.mark.parametrize(
+    ("terms", "columns"), [(40_000, 30), (39_983, 30), (40_002, 30), (1797, 64), (2602, 101)]
+)
+def test_parts_of_long_sums(name, terms, columns, monkeypatch):
     function = LONG[name]
-    x, y = array(20, terms), array(terms, 30)
+    x, y = array(20, terms), array(terms, columns)
     found = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(config, "threads", threads)
@@ -321,17 +323,22 @@ def test_parts_of_long_sums(name, terms, monkeypatch):
 
 
 @pytest.mark.dear
-def test_equal_parts_of_a_narrow_sum_are_a_kernel():
-    def text(terms, columns):
-        x, y = array(20, terms), array(terms, columns)
-        return jit(lambda x, y: x @ y).lower(x, y).schedule()
+@pytest.mark.parametrize("terms", [40_000, 39_983])
+@pytest.mark.parametrize("columns", [30, 96, 97])
+def test_parts_of_any_length_are_a_kernel(terms, columns):
+    x, y = array(20, terms), array(terms, columns)
+    text = jit(lambda x, y: x @ y).lower(x, y).schedule()
+    assert f"of 20 x {-(-terms // 8)} times" in text
+    assert "dgemm" not in text
 
-    assert "dgemm" not in text(40_000, 30)
-    # a prime number of terms has no equal parts, and all of a wide operand would be packed
-    assert "dgemm" in text(39_983, 30)
-    assert "dgemm" in text(400_000, 100)
-    assert "dgemm" not in text(4_000, 96)
-    assert "dgemm" in text(4_000, 97)
+
+def test_half_of_each_part_of_a_symmetric_sum():
+    x, d = array(1797, 64), array(1797)
+    text = jit(lambda x, d: x.T @ (d[:, None] * x)).lower(x, d).schedule()
+    assert "8 of 64 x 225 times 225 x 64" in text
+    assert re.search(r"for tile in \?\.\.", text)  # from the diagonal on
+    short = jit(lambda x, d: x.T @ (d[:, None] * x)).lower(x[:900], d[:900]).schedule()
+    assert "64 x 900 times 900 x 64" in short
 
 
 def test_parts_of_sums_along_two_axes():

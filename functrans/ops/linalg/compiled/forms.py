@@ -78,6 +78,8 @@ class Forms(NamedTuple):
     """The most bytes of one term of both operands for which a part packs some terms at a time."""
     largest_sums: int = 1 << 17
     """The most bytes of the sums of such a part, unless they are whole tiles."""
+    heights: tuple[int, ...] = (6, 8, 9, 10, 12)
+    """Rows of which tiles are whole, on machines with 16 registers of vectors, too."""
     largest_packed: int = 1 << 28
     """The most bytes of the right operand: its packed copy lives as long as it is read."""
     largest_factor: int = 24
@@ -130,8 +132,6 @@ def _is_blocked(
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
     packed = eqn.inputs[1].aval.size * eqn.inputs[1].aval.dtype.itemsize
-    if parts is not None and size.summed % parts:
-        return False
     if parts is None or not packs_in_parts(eqn, target):
         few = size.columns <= limits.widest_in_parts
         whole = size.columns % target.lanes(eqn.inputs[1].aval.dtype.itemsize) == 0
@@ -154,14 +154,13 @@ def _is_blocked(
 def packs_in_parts(eqn: Eqn, target: Target) -> bool:
     """Whether each part of a long sum packs both operands, some terms at a time, in its cache."""
     size, limits, itemsize = counts(eqn), target[Forms], eqn.inputs[1].aval.dtype.itemsize
-    if size.columns % (2 * target.lanes(itemsize)) or not _is_ours(eqn, target):
+    if size.columns < target.lanes(itemsize) or not _is_ours(eqn, target):
         return False
-    if (
-        eqn.params.get("symmetric", False)
-        or (size.rows + size.columns) * itemsize > limits.widest_term
-    ):
+    if (size.rows + size.columns) * itemsize > limits.widest_term:
         return False
-    return size.rows % 8 == 0 or size.rows * size.columns * itemsize <= limits.largest_sums
+    if size.rows * size.columns * itemsize <= limits.largest_sums:
+        return True
+    return any(size.rows % height == 0 for height in limits.heights)
 
 
 def shared_rows(eqn: Eqn, target: Target) -> int:
@@ -252,19 +251,21 @@ def _blocked(at: Emission) -> None:
     left, right = sides(at.eqn)
     shared = shared_rows(at.eqn, at.target)
     summed, parts = counts(at.eqn).summed, at.eqn.params.get("parts")
-    term = counter = index("k", summed // (parts or 1))
+    length = -(-summed // (parts or 1))
+    term = counter = index("k", length)
     matrix = batch
     if parts is not None:
         # the sums of the parts are a stack of matrices
         (part,), matrix = batch, ()
-        term = at.simplify(part * (summed // parts) + counter)
+        term = at.simplify(part * length + counter)
     factors = (
         _factor(at, 0, left, (*matrix, *rows), term),
         _factor(at, 1, right, (*matrix, *columns), term, in_memory=shared > 0),
     )
     by_side = tuple(tuple(i for i in part if i is not ZERO) for part in (batch, rows, columns))
     symmetric = at.eqn.params.get("symmetric", False)
-    at.contract(loops, by_side, counter, factors, symmetric, shared)
+    together = summed if summed % length else 0
+    at.contract(loops, by_side, counter, factors, symmetric, shared, together)
 
 
 def _factor(
