@@ -41,8 +41,8 @@ class Expressions(Memory):
         writer: Writer,
         buffers: dict[Buffer, str],  # the pointer to each buffer
         sizes: list[str],
-        # the buffers that the kernel both reads and writes: values loaded from them are forgotten
-        # at each store
+        # the buffers that the kernel both reads and writes: a store to one makes values that were
+        # loaded from it outdated
         changing: set[Buffer],
         called: set[Function],  # the functions that are called, and not inlined where they occur
     ) -> None:
@@ -53,7 +53,8 @@ class Expressions(Memory):
         self.parameters = 1
         self.called = called
         self._bodies: dict[tuple[Scalar, bool], Scalar] = {}
-        self._changes: dict[Scalar, bool] = {}
+        self._sources: dict[Scalar, frozenset[Buffer | Scalar]] = {}
+        """The changing buffers and the locals that an expression reads."""
 
     # -- known values -------------------------------------------------------------------------
 
@@ -65,12 +66,18 @@ class Expressions(Memory):
         self.frames.pop()
 
     def forget_changing(self) -> None:
-        """Forget values that depend on memory or locals that have changed."""
+        """Forget all values that depend on memory or locals that change."""
         self.epoch += 1
+        self.forgotten = self.epoch
+
+    def forget(self, changed: Buffer | Scalar) -> None:
+        """Forget the values that depend on a buffer or local, which has just changed."""
+        self.epoch += 1
+        self.changed[changed] = self.epoch
 
     def name(self, target: Scalar, value: Value) -> None:
         """Bind a local that is never changed to a value."""
-        self._changes[target] = False
+        self._sources[target] = frozenset()
         for base in (False, True):
             self.frames[-1].values[target, base] = value
         if self.vector is not None and value.lanes > 1:
@@ -81,7 +88,8 @@ class Expressions(Memory):
         for frame in reversed(self.frames):
             value = frame.values.get(key)
             if value is not None:
-                if frame.changing.get(key, self.epoch) == self.epoch:
+                epoch = frame.changing.get(key)
+                if epoch is None or all(epoch >= self.version(x) for x in self._sources[node]):
                     return value
                 return None
         return None
@@ -89,27 +97,27 @@ class Expressions(Memory):
     def remember(self, node: Scalar, base: bool, value: Value) -> None:
         frame = self.frames[-1]
         frame.values[node, base] = value
-        if self._is_changing(node):
+        if self._read(node):
             frame.changing[node, base] = self.epoch
 
-    def _is_changing(self, node: Scalar) -> bool:
+    def _read(self, node: Scalar) -> frozenset[Buffer | Scalar]:
+        """The changing buffers and the locals that an expression reads."""
         stack = [node]
         while stack:
             top = stack[-1]
-            if top in self._changes:
-                stack.pop()
-                continue
-            missing = [arg for arg in top.args if arg not in self._changes]
-            if missing:
+            missing = [arg for arg in top.args if arg not in self._sources]
+            if missing and top not in self._sources:
                 stack.extend(missing)
                 continue
             stack.pop()
-            self._changes[top] = (
-                top.op == "local"
-                or (top.op == "load" and top.attribute in self.changing)
-                or any(self._changes[arg] for arg in top.args)
-            )
-        return self._changes[node]
+            if top not in self._sources:
+                found = frozenset().union(*(self._sources[arg] for arg in top.args))
+                if top.op == "local":
+                    found |= {top}
+                elif top.op == "load" and top.attribute in self.changing:
+                    found |= {top.attribute}
+                self._sources[top] = found
+        return self._sources[node]
 
     # -- values -------------------------------------------------------------------------------
 
@@ -215,7 +223,7 @@ class Expressions(Memory):
         varying = {index}
         for node in order:
             is_inner = node.op == "index" and not self._is_bound(node)
-            if is_inner or stays(node) or self._is_changing(node):
+            if is_inner or stays(node) or self._read(node):
                 varying.add(node)
             elif not varying.isdisjoint(node.args):
                 varying.add(node)

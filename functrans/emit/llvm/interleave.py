@@ -117,7 +117,7 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
         kind = memory_type(target.dtype, count * lanes)
         ex.writer.line(f"store {kind} {joined}, ptr {first}, align {target.dtype.itemsize}")
         if target in ex.changing:
-            ex.forget_changing()
+            ex.forget(target)
         return
     row_type = memory_type(target.dtype, count)
     step = step_between(target, run[0].indices, ex.vector.factors, Simplifier())
@@ -133,7 +133,7 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
                 here = ex.writer.define(f"getelementptr {element}, ptr {here}, i64 {stride}")
             ex.writer.line(f"store {row_type} {row}, ptr {here}, align {target.dtype.itemsize}")
     if target in ex.changing:
-        ex.forget_changing()
+        ex.forget(target)
 
 
 def _interleaved(

@@ -206,7 +206,7 @@ class _Emitter:
         values = self._values(statement.values)
         for target, value in zip(statement.targets, values, strict=True):
             self._set(target, value)
-        self.expressions.forget_changing()
+            self.expressions.forget(target)
 
     def _if(self, statement: If) -> None:
         condition = self.expressions.value(statement.condition)

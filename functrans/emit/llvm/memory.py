@@ -70,8 +70,8 @@ class Memory:
         self,
         writer: Writer,
         buffers: dict[Buffer, str],  # the pointer to each buffer
-        # the buffers that the kernel both reads and writes: values loaded from them are forgotten
-        # at each store
+        # the buffers that the kernel both reads and writes: a store to one makes values that were
+        # loaded from it outdated
         changing: set[Buffer],
     ) -> None:
         self.writer = writer
@@ -83,6 +83,15 @@ class Memory:
         self.mask: str | None = None
         self.masked_by_data = False
         self.epoch = 0
+        """The number of changes so far."""
+        self.forgotten = 0
+        """The epoch in which any memory or local may have changed last."""
+        self.changed: dict[Buffer | Scalar, int] = {}
+        """The epoch in which a buffer or local was changed last since then."""
+
+    def version(self, source: Buffer | Scalar) -> int:
+        """The epoch in which a buffer or local was changed last."""
+        return max(self.forgotten, self.changed.get(source, 0))
 
     def value(self, root: Scalar, base: bool = False) -> Value:
         """The value of an expression; with ``base``, in the first lane."""
@@ -251,7 +260,7 @@ class Memory:
         if place != stride or axis == 0 or vector.factors.of(node.args[axis - 1]) != 1:
             return None
         rows = node.args[:axis]
-        key = (source, rows, self.mask, self.epoch if source in self.changing else None)
+        key = (source, rows, self.mask, self.version(source) if source in self.changing else None)
         total = stride * vector.lanes
         kind = memory_type(source.dtype, total)
         wide = next((f.wide_loads[key] for f in reversed(self.frames) if key in f.wide_loads), None)

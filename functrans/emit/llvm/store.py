@@ -27,7 +27,10 @@ def store(ex: Expressions, statement: Store) -> None:
         assert offset.lanes == value.lanes, "a vector loop stores to one place"
         _scatter(ex, ex.pointer(target, offset), target, value)
     if target in ex.changing:
-        ex.forget_changing()
+        ex.forget(target)
+        if stride == 1 and ex.mask is None:
+            # what is read there is what was written (store-to-load forwarding)
+            ex.remember(Scalar("load", indices, target.dtype, target), False, value)
 
 
 def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:

@@ -165,6 +165,28 @@ def test_what_is_read_is_read_again_after_it_was_written():
     ) == 1  # fmt: skip
 
 
+def test_a_store_to_another_buffer_changes_nothing():
+    value = load(X, (ONE,)) + 1.0
+    written = load(Y, (ONE,))  # so that values from both buffers may change
+    found = text(Store(Y, (ZERO,), value), Store(Y, (N - 1,), value), Store(X, (ZERO,), written))
+    assert found.count("fadd") == 1
+    found = text(Store(Y, (ZERO,), value), Store(X, (ZERO,), written), Store(Y, (N - 1,), value))
+    assert found.count("fadd") == 2
+
+
+def test_what_was_written_is_not_read_again():
+    body = (Store(X, (K,), load(X, (K,)) * 2.0), Store(Y, (K,), load(X, (K,)) + load(Y, (K,))))
+    kernel = Kernel((X, Y), 1, (For(K, ZERO, N, body, lanes=4),))
+    found = emit(kernel)
+    assert found.count("= load <4 x double>") == 2
+    # elements that a mask leaves out are in memory only
+    assert found.count("@llvm.masked.load.v4f64.p0(ptr %") == 3
+    x, y = np.arange(10.0), np.ones(10)
+    by_llvm(kernel, [x, y], [10])
+    np.testing.assert_array_equal(x, 2 * np.arange(10.0))
+    np.testing.assert_array_equal(y, 2 * np.arange(10.0) + 1)
+
+
 def test_branches():
     found = text(If(load(X, (ZERO,)) < 1.0, (Store(Y, (ZERO,), const(1.0, F8)),)))
     assert "fcmp" in found and "br i1" in found
