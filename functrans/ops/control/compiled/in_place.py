@@ -4,6 +4,9 @@ If the next carry differs from the present one at a few positions only (the slot
 nothing else reads the next carry, the body returns the values and the positions, and the loop
 writes the values to the carry's only buffer at the end of the step. So all other reads of the carry
 in that step find the old elements.
+
+A step that copies the carry and then changes the copy (a sum to which slices are added) changes the
+carry itself if the old one is not read after the copy.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from functrans.ir.graph import Eqn, Graph, Var, prune
 from functrans.ir.types import Shape
 from functrans.loop.nodes import index
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Statement, Store, load
+from functrans.loop.statements import Buffer, For, Statement, Store, load
+from functrans.loop.walk import children, loaded, stored, walk, with_bodies
 from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import index_shape, pull_indices
 
@@ -65,6 +69,29 @@ def updates_in_place(body: Graph, carry: Sequence[Var], least: int, most: int | 
         x for chain in found.values() for eqn in chain for x in eqn.inputs[1 + (eqn is chain[0]) :]
     ]
     return Updates(prune(Graph(body.inputs, body.eqns, [*outputs, *more])), found)
+
+
+def without_copy(
+    statements: Sequence[Statement], before: Buffer, after: Buffer
+) -> tuple[Statement, ...] | None:
+    """The statements of a step that may change a carry in its only buffer, less the copy of it.
+
+    None if they do not copy the carry before they change it, or read the old one after that.
+    """
+    first = next((n for n, each in enumerate(statements) if after in stored([each])), None)
+    if first is None or before in loaded(statements[first + 1 :]):
+        return None
+    inside = list(walk([statements[first]]))
+    changes = [each for each in inside if after in stored([each]) and not children(each)]
+    copy = changes[0]
+    if len(changes) > 1 or not isinstance(copy, Store) or copy.value != load(before, copy.indices):
+        return None
+
+    def without(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        kept = (with_bodies(each, without) for each in body if each is not copy)
+        return tuple(each for each in kept if not isinstance(each, For) or each.body)
+
+    return (*statements[:first], *without((statements[first],)), *statements[first + 1 :])
 
 
 def written(

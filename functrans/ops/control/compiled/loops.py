@@ -3,8 +3,8 @@
 The inner graph is lowered like a separate program, on buffers for its inputs and outputs. Then
 these buffers are relocated: to a step's slice of a stacked array, or to the carry. A carry that is
 accessed at constant indices is held in locals (registers); one of which a step changes a few
-elements is updated in place; any other carry is double-buffered: a step reads one of two buffers
-and writes the other.
+elements, or a copy, is updated in place; any other carry is double-buffered: a step reads one of
+two buffers and writes the other.
 
 Loop interchange: if the steps of a scan do not mix the lanes of a batch (under vmap), the loop over
 lanes becomes the outer one: each lane runs through all steps with its carry in registers, many in
@@ -43,7 +43,7 @@ from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
-from functrans.ops.control.compiled.in_place import updates_in_place, written
+from functrans.ops.control.compiled.in_place import updates_in_place, without_copy, written
 from functrans.ops.control.layout import Scan, cut
 from functrans.ops.control.while_loop import While
 
@@ -133,6 +133,8 @@ class _Loop:
         self.after: list[Statement] = []
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
         self.in_memory: dict[int, Buffer] = {}
+        self.in_result: set[int] = set(self.updates)
+        """The carries whose only buffer is that of the result."""
 
     def _call(
         self,
@@ -338,7 +340,7 @@ class _Loop:
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Allocate the carry in locals or memory, and initialise it."""
-        limits = self.at.target[Carries]
+        limits, body = self.at.target[Carries], self.body
         longest = max(user.work for user in users)
         most = limits.most_locals if longest <= limits.longest_step else 0
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
@@ -348,7 +350,7 @@ class _Loop:
             in_locals = start.count <= most
             for user in users:
                 own = {user.inputs[self.loop.n_consts + number]}
-                if user is self.body:
+                if user is body:
                     own.add(user.outputs[number])
                 in_locals = in_locals and constant_positions(user.statements, own) == own
             if in_locals:
@@ -356,10 +358,26 @@ class _Loop:
                 names = tuple(local(start.dtype, "carry") for _ in positions)
                 self.before.append(Let(names, tuple(load(start, at) for at in positions)))
                 self.in_locals[number] = dict(zip(positions, names, strict=True))
+            elif self._change_in_place(number):
+                self.before += self._copy(start, (), result, ())
             else:
                 both = buffer(f"{result.name}_carry", start.dtype, (2, *start.shape))
                 self.in_memory[number] = both
                 self.before += self._copy(start, (), both, (ZERO,))
+
+    def _change_in_place(self, number: int) -> bool:
+        """Remove a step's copy of a carry from the body, if it may change the carry itself."""
+        if self.at.target.lanes_are_threads:
+            return False
+        before, after = self.own_carry[number], self.next_carry[number]
+        if self.body.outputs.count(after) > 1:
+            return False
+        changed = without_copy(self.body.statements, before, after)
+        if changed is None:
+            return False
+        self.body = replace(self.body, statements=changed)
+        self.in_result.add(number)
+        return True
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the final carry as the result."""
@@ -397,7 +415,7 @@ class _Loop:
         for number, own in enumerate(inner.inputs[self.loop.n_consts :][: self.loop.n_carry]):
             if number in self.in_locals:
                 relocation.held[own] = self.in_locals[number]
-            elif number in self.updates:
+            elif number in self.in_result:
                 relocation.moved[own] = self.carry_out[number], ()
             else:
                 relocation.moved[own] = self.in_memory[number], (parity,)
@@ -417,6 +435,8 @@ class _Loop:
                 relocation.made[made] = {}
             elif number in self.in_memory:
                 relocation.moved[made] = self.in_memory[number], (other,)
+            elif number not in self.updates:
+                relocation.moved[made] = self.carry_out[number], ()
         statements = relocation.statements(inner.statements)
         if self.in_locals:
             statements = (*statements, self._next_carry(relocation))
