@@ -171,7 +171,11 @@ LOW = {
         "panels": (1, 4),
         "fewest_strips": (1, 8),
     },
-    "carries": {"most_locals": (0, 4, 64), "longest_step": (0, 1 << 20)},
+    "carries": {
+        "most_locals": (0, 4, 64),
+        "longest_step": (0, 1 << 20),
+        "least_reordered": (0, 1 << 12),
+    },
     "motion": {"least_work": (1, 512)},
     "storing": {"operations": (1, 8, 32)},
     "split_sums": {

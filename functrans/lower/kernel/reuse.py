@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from functrans.loop.aliasing import Aliasing
 from functrans.loop.statements import Buffer, Store
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, stored, walk
-from functrans.lower.kernel.donation import Aliasing, layout, occurrences
+from functrans.lower.kernel.donation import layout, occurrences
 from functrans.lower.nest.bodies import Nest
 
 

@@ -82,6 +82,11 @@ REFUSED = {
         loop(Y, lambda i: load(X, (i,)) * 2.0),
         loop(Z, lambda i: load(X, (i,))),
     ],
+    "a copy sets back what was changed": [
+        loop(Y, lambda i: load(X, (i,))),
+        Store(Y, (number(2),), const(7.0, F8)),
+        loop(Y, lambda i: load(X, (i + 1,)), at=lambda i: i + 1, count=3),
+    ],
     "a library reads it": [
         (Call("f", (Address(X, (number(0),)), Address(Y, (number(0),))), reads=(X,), writes=(Y,)),),
     ],

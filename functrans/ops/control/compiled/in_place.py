@@ -5,8 +5,8 @@ nothing else reads the next carry, the body returns the values and the positions
 writes the values to the carry's only buffer at the end of the step. So all other reads of the carry
 in that step find the old elements.
 
-A step that copies the carry and then changes the copy (a sum to which slices are added) changes the
-carry itself if the old one is not read after the copy.
+The same buffer also serves if the statements of a step read each element of the carry before they
+write it, and not afterwards.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Eqn, Graph, Var, prune
 from functrans.ir.types import Shape
+from functrans.loop.aliasing import Aliasing, Copies
 from functrans.loop.nodes import index
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Statement, Store, load
-from functrans.loop.walk import children, loaded, stored, walk, with_bodies
+from functrans.loop.statements import Buffer, Statement, Store, load
 from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import index_shape, pull_indices
 
@@ -71,27 +71,17 @@ def updates_in_place(body: Graph, carry: Sequence[Var], least: int, most: int | 
     return Updates(prune(Graph(body.inputs, body.eqns, [*outputs, *more])), found)
 
 
-def without_copy(
-    statements: Sequence[Statement], before: Buffer, after: Buffer
+def in_one_buffer(
+    statements: tuple[Statement, ...], before: Buffer, after: Buffer, least: int
 ) -> tuple[Statement, ...] | None:
-    """The statements of a step that may change a carry in its only buffer, less the copy of it.
+    """The statements of a step, if its next carry may overwrite the carry; else None.
 
-    None if they do not copy the carry before they change it, or read the old one after that.
+    A carry of fewer than ``least`` bytes is overwritten only if this costs no vectors: if the step
+    copies it, and then changes the copy.
     """
-    first = next((n for n, each in enumerate(statements) if after in stored([each])), None)
-    if first is None or before in loaded(statements[first + 1 :]):
-        return None
-    inside = list(walk([statements[first]]))
-    changes = [each for each in inside if after in stored([each]) and not children(each)]
-    copy = changes[0]
-    if len(changes) > 1 or not isinstance(copy, Store) or copy.value != load(before, copy.indices):
-        return None
-
-    def without(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        kept = (with_bodies(each, without) for each in body if each is not copy)
-        return tuple(each for each in kept if not isinstance(each, For) or each.body)
-
-    return (*statements[:first], *without((statements[first],)), *statements[first + 1 :])
+    copied = Copies(before, after).removed(statements)
+    changed = Aliasing(before, after).block(copied)
+    return changed if changed is copied or after.nbytes >= least else None
 
 
 def written(

@@ -3,8 +3,8 @@
 The inner graph is lowered like a separate program, on buffers for its inputs and outputs. Then
 these buffers are relocated: to a step's slice of a stacked array, or to the carry. A carry that is
 accessed at constant indices is held in locals (registers); one of which a step changes a few
-elements, or a copy, is updated in place; any other carry is double-buffered: a step reads one of
-two buffers and writes the other.
+elements is updated in place, and so is one of whose old elements nobody reads any after they are
+written; any other carry is double-buffered: a step reads one of two buffers and writes the other.
 
 Loop interchange: if the steps of a scan do not mix the lanes of a batch (under vmap), the loop over
 lanes becomes the outer one: each lane runs through all steps with its carry in registers, many in
@@ -43,16 +43,19 @@ from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
-from functrans.ops.control.compiled.in_place import updates_in_place, without_copy, written
+from functrans.ops.control.compiled import in_place
 from functrans.ops.control.layout import Scan, cut
 from functrans.ops.control.while_loop import While
 
 
 class Carries(NamedTuple):
-    """Thresholds for carries of compiled loops. Not measured."""
+    """Thresholds for carries of compiled loops. Not measured, unless they say so."""
 
     most_locals: int = 64
     """The most elements of a carry that are held in locals."""
+    least_reordered: int = 1 << 12
+    """The fewest bytes of a carry that is updated in place although vectors cannot overlap then.
+    Measured (LSTMs of 14 to 300 elements)."""
     longest_step: int = 1 << 20
     """The most operations of a step with locals: a longer one may become kernels, which need the
     carry in memory (`functrans.lower.kernel.distribution`)."""
@@ -103,7 +106,7 @@ class _Loop:
         self.simplify = at.simplify
         self.results = [at.result(number) for number in range(len(at.eqn.outputs))]
         self.carry_out, self.stacks = cut(self.results, loop.n_carry)
-        body, self.updates = updates_in_place(
+        body, self.updates = in_place.updates_in_place(
             loop.body,
             loop.body.inputs[loop.n_consts :][: loop.n_carry],
             at.target[Carries].most_locals + 1,
@@ -366,18 +369,16 @@ class _Loop:
                 self.before += self._copy(start, (), both, (ZERO,))
 
     def _change_in_place(self, number: int) -> bool:
-        """Remove a step's copy of a carry from the body, if it may change the carry itself."""
-        if self.at.target.lanes_are_threads:
-            return False
+        """Let the body write the next carry to the memory of the carry, if it can."""
         before, after = self.own_carry[number], self.next_carry[number]
-        if self.body.outputs.count(after) > 1:
+        if self.at.target.lanes_are_threads or self.body.outputs.count(after) > 1:
             return False
-        changed = without_copy(self.body.statements, before, after)
-        if changed is None:
-            return False
-        self.body = replace(self.body, statements=changed)
-        self.in_result.add(number)
-        return True
+        least = self.at.target[Carries].least_reordered
+        changed = in_place.in_one_buffer(self.body.statements, before, after, least)
+        if changed is not None:
+            self.body = replace(self.body, statements=changed)
+            self.in_result.add(number)
+        return changed is not None
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the final carry as the result."""
@@ -450,7 +451,7 @@ class _Loop:
             for eqn in chain:
                 first = [self.next_carry[number]] if eqn is chain[0] else []
                 operands = [*first, *islice(given, len(eqn.inputs) - 1 - len(first))]
-                statements += written(eqn, self.carry_out[number], operands, self.simplify)
+                statements += in_place.written(eqn, self.carry_out[number], operands, self.simplify)
         return tuple(statements)
 
 
