@@ -134,7 +134,7 @@ def is_exp(node: Scalar) -> bool:
 
 @cached(16)
 def _is_exp(function: Function) -> bool:
-    if len(function.parameters) != 1:
+    if len(function.parameters) != 1 or function.parameters[0].dtype.kind != "f":
         return False
     return function.result is closed(vecmath.exp(*function.parameters))
 

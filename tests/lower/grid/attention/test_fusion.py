@@ -1,11 +1,13 @@
 """Fusion of attention: roots that depend on a later kernel are ordered after it."""
 
 import numpy as np
+import pytest
 
 from functrans.loop.nodes import index
 from functrans.loop.statements import buffer, load
 from functrans.lower.grid.attention.fusion import in_order
 from functrans.lower.select.root import Elements
+from tests.emit.cuda.programs import interpreted, plan
 
 i = index("i", 5)
 NAMES = {name: buffer(name, np.float64, (5,)) for name in "abcd"}
@@ -39,3 +41,10 @@ def test_parts_of_a_join_are_all_made_before():
 
 def test_what_waits_for_itself_has_no_order():
     assert order(root("a", "b"), root("b", "a")) is None
+
+
+@pytest.mark.parametrize("function", [lambda n: n // 7, lambda n: n % -7])
+def test_a_function_of_integers_is_no_exponential(function):
+    n = np.arange(-9, 9)
+    (found,) = interpreted(plan(function, n), [n])
+    np.testing.assert_array_equal(found, function(n))
