@@ -384,3 +384,17 @@ def test_random_programs(threshold, case):
         if not overlapping:
             for i, x in kept_inputs.items():
                 np.testing.assert_array_equal(given_up[i], x)
+
+
+@pytest.mark.parametrize("assignments", [2, 8])
+def test_slices_that_are_set_back(assignments):
+    def function(x):
+        y = x.copy()
+        for start in range(0, 40 * assignments, 40):
+            y[start : start + 40] = 7.0
+        for start in range(0, 40 * assignments, 40):
+            y[start + 10 : start + 30] = x[start + 10 : start + 30]
+        return y
+
+    expected = function(LONG)
+    np.testing.assert_array_equal(jit(function, donate_argnums=0)(LONG.copy()), expected)
