@@ -232,8 +232,9 @@ class Overwriting(ArrayProgram):
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
                 x = given[number] = converted(number, x, self.in_avals[number]).copy()
-            # the result may be a reshape of the stored array
-            shape = self._outputs[output][0]
+            # the result may be a reshape of the stored array, and complex numbers are pairs
+            shape, dtype = self._outputs[output]
+            x = x if x.dtype == dtype else x.reshape(-1).view(dtype)
             results[output] = x if x.shape == shape else x.reshape(shape)
         missing = [output for output, x in enumerate(results) if x is None]
         kinds = [self._outputs[output] for output in missing]

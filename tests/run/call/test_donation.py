@@ -398,3 +398,17 @@ def test_slices_that_are_set_back(assignments):
 
     expected = function(LONG)
     np.testing.assert_array_equal(jit(function, donate_argnums=0)(LONG.copy()), expected)
+
+
+def test_complex_numbers_and_their_parts_share_memory():
+    z = TRIPLES[:, 0] + 1j * TRIPLES[:, 1]
+    parts = lambda z: np.stack([z.real, z.imag], -1) * 2  # noqa: E731
+    join = lambda x: x[..., 0] - 1j * x[..., 1]  # noqa: E731
+    for function, given_up in [
+        (parts, z), (join, TRIPLES[:, :2].copy()), (join, np.arange(2.0)),
+        (parts, z[:0]), (join, np.zeros((0, 2))), (parts, z.astype(np.complex64)),
+    ]:  # fmt: skip
+        expected = function(given_up)
+        found = jit(function, donate_argnums=0)(given_up.copy())
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(found, expected)
