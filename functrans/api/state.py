@@ -121,7 +121,7 @@ class State:
         if before is not None:
             signature, visits = before.snapshot.shared_with(signature, visits)
         self.number = number_of(signature)
-        self.snapshot = Snapshot(self.number, signature, visits)
+        self.snapshot: Snapshot = Snapshot(self.number, signature, visits)
         self.watches = bool(self._holders or self.slots or self._constants)
         self._guards: Guards | None = None
         self._agreement: Callable[[], tuple[Any, ...] | None] | None = None
