@@ -25,9 +25,9 @@ from functrans.api.reach import Walk
 from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.static import NO_STATIC, Static
 from functrans.caches import Table
-from functrans.locks import library_threads, lock
+from functrans.locks import library_threads, lock, without_collection
 
-_MOST_STATES = 256
+_MOST_STATES = 64
 _MOST_LATEST = 8
 
 Traced = TypeVar("Traced")
@@ -195,7 +195,7 @@ class Outside:
 
     def look(self, static: Static = NO_STATIC) -> tuple[State, list[Any]]:
         """As `state`, by a walk over all reachable objects."""
-        with self._lock:
+        with self._lock, without_collection():
             walk = self._walk(static)
             first, self._has_looked = not self._has_looked, True
             before = self._latest_for(static) or self._latest

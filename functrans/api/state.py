@@ -117,9 +117,11 @@ class State:
             held(place.array, walk.gone.append) for place in self.slots if place.holder < 0
         ]
         self._walk: Walk | None = walk
-        signature = tuple(walk.signature)
+        signature, visits = tuple(walk.signature), walk.visits
+        if before is not None:
+            signature, visits = before.snapshot.shared_with(signature, visits)
         self.number = number_of(signature)
-        self.snapshot = Snapshot(self.number, signature, walk.visits)
+        self.snapshot: Snapshot = Snapshot(self.number, signature, visits)
         self.watches = bool(self._holders or self.slots or self._constants)
         self._guards: Guards | None = None
         self._agreement: Callable[[], tuple[Any, ...] | None] | None = None
@@ -272,6 +274,18 @@ class Snapshot(NamedTuple):
     number: int
     signature: tuple[Any, ...]
     visits: list[tuple[int, int]]
+
+    def shared_with(
+        self, signature: tuple[Any, ...], visits: list[tuple[int, int]]
+    ) -> tuple[tuple[Any, ...], list[tuple[int, int]]]:
+        """A later signature and its visits, of the same objects where they are equal.
+
+        A function remembers many states, which differ little and may have 100,000 entries each.
+        """
+        pairs = zip(self.signature, signature, strict=False)
+        same = [old if old == new else new for old, new in pairs]
+        rest = signature[len(same) :]
+        return (*same, *rest), self.visits if self.visits == visits else visits
 
     def difference(self, after: Snapshot, ways: Ways) -> str:
         """The first difference from a later state, in words."""

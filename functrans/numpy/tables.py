@@ -155,7 +155,7 @@ _ATTRIBUTES = {
 _METHODS = {
     "numpy.standard": "__dlpack__ __dlpack_device__ to_device",
     "ops.indexing.views": (
-        "__copy__ __deepcopy__ copy diagonal flatten ravel reshape squeeze swapaxes transpose"
+        "__copy__ __deepcopy__ copy diagonal flatten ravel reshape squeeze swapaxes transpose view"
     ),
 }
 _find_view = importer(homes(_METHODS, "functrans"))

@@ -16,7 +16,6 @@ _INSTEAD = {
                     _OUTSIDE),
     **dict.fromkeys(("may_share_memory", "shares_memory", "ctypes", "data", "flags", "setflags",
                      "strides", "tobytes", "getfield", "setfield"), _MEMORY),
-    "view": "x.astype(dtype) converts the values; what bytes they consist of is not known",
     # dates
     **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "datetime_as_string", "isnat"),
                     _DATES),

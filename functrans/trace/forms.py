@@ -124,7 +124,7 @@ def unary(name: str, x: Tracer) -> Tracer | None:
     trace.eqns.append(
         Eqn(form.primitive, (x._variable,), (var,), {}, trace.source or source_of(_getframe(2)))
     )
-    return x.__class__(trace, var, value)
+    return type(x)(trace, var, value)
 
 
 def binary(name: str, x: Tracer, y: Any, reflected: bool = False) -> Tracer | None:
@@ -140,7 +140,7 @@ def binary(name: str, x: Tracer, y: Any, reflected: bool = False) -> Tracer | No
         return None
     own = x._variable.aval
     kind: Any = y.__class__
-    if kind is x.__class__:
+    if kind is type(x):
         other = y._value
         if y._owner is not trace or y._as_view is not None or other is PENDING or other is UNKNOWN:
             return None
@@ -178,4 +178,4 @@ def binary(name: str, x: Tracer, y: Any, reflected: bool = False) -> Tracer | No
     trace.eqns.append(
         Eqn(form.primitive, atoms, (var,), {}, trace.source or source_of(_getframe(2)))
     )
-    return x.__class__(trace, var, value)
+    return type(x)(trace, var, value)

@@ -64,6 +64,32 @@ def instead(integer: bool = False) -> str:
     return _of_integers(expression, frame) if integer else _of_call(expression, frame)
 
 
+_REDUCED: dict[Any, str] = {
+    max: "np.max",
+    min: "np.min",
+    sorted: "np.sort",
+    any: "np.any",
+    all: "np.all",
+}
+"""The equivalents of builtins that compare elements, or ask whether they are true."""
+
+
+def of_builtin() -> str:
+    """The suggested replacement of a builtin that the user's code calls; empty for other code."""
+    frame = user_frame()
+    node = None if frame is None else _expression(frame)[0]
+    if frame is None or not isinstance(node, ast.Call) or node.keywords:
+        return ""
+    function = _value(node.func, frame)
+    new = _REDUCED.get(function) if isinstance(function, BuiltinFunctionType) else None
+    if new is None or any(isinstance(x, ast.Starred) for x in node.args):
+        return ""
+    given = node.args[0] if len(node.args) == 1 else ast.List(node.args)
+    if isinstance(given, ast.GeneratorExp):
+        given = ast.ListComp(given.elt, given.generators)
+    return f"Instead of `{ast.unparse(node)}`, write {new}({ast.unparse(given)})."
+
+
 def purpose() -> str:
     """The purpose for which the user's current expression needs an integer."""
     frame = user_frame()
@@ -201,6 +227,9 @@ def _of_call(node: ast.Call, frame: FrameType) -> str:
             "Draw standard numbers, and scale and shift them (loc + scale * "
             "np.random.normal(size=n)), or use functrans.random."
         )
+    elif isinstance(node.func, ast.Attribute) and _is_of_ufunc(node, frame):
+        whole, sequence = map(ast.unparse, (node.func, node.args[0]))
+        new, given = whole, given.replace(sequence, f"np.array({sequence})", 1)
     elif _is_method(node, frame):
         assert isinstance(node.func, ast.Attribute)
         known = vars(np).get(node.func.attr) in protocols.functions
@@ -217,6 +246,17 @@ def _of_math(name: str, node: ast.Call) -> str | None:
     numpys = vars(np).get((new or "").removeprefix("np."))
     other = isinstance(numpys, np.ufunc) and (node.keywords or len(node.args) != numpys.nin)
     return None if other else new
+
+
+def _is_of_ufunc(node: ast.Call, frame: FrameType) -> bool:
+    """Whether a ufunc's method (``np.maximum.reduce``) is called, with a sequence."""
+    function = node.func
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(_value(function.value, frame), np.ufunc)
+        and bool(node.args)
+        and isinstance(node.args[0], (ast.List, ast.Tuple, ast.ListComp, ast.Name))
+    )
 
 
 def _is_method(node: ast.Call, frame: FrameType) -> bool:

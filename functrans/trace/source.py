@@ -99,16 +99,32 @@ _new = tuple.__new__
 _sources: Table[tuple[int, int], Source] = Table(4096)
 """Keyed by the id of the code, which the location keeps alive: hashing code would be slow."""
 
-_USER, _INSTALLED_CODE, _LIBRARY = 1, 2, 3
+_USER, _INSTALLED_CODE, _STANDARD, _LIBRARY = 1, 2, 3, 4
 
 _written_by: Table[str, int] = Table(4096)
 """The owner of the code in a file."""
 
 
 def _whose(file: str) -> int:
-    whose = _LIBRARY if is_library(file) else _INSTALLED_CODE if is_installed(file) else _USER
+    if is_library(file):
+        whose = _LIBRARY
+    elif not _PACKAGES.isdisjoint(Path(file).parts):
+        whose = _INSTALLED_CODE
+    else:
+        whose = _STANDARD if is_installed(file) else _USER
     _written_by.remember(file, whose)
     return whose
+
+
+def asks_for_user(frame: FrameType | None) -> bool:
+    """Whether the innermost frame outside of Python's own library is one of the user's code."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        whose = _written_by.get(file) or _whose(file)
+        if whose != _STANDARD:
+            return whose == _USER
+        frame = frame.f_back
+    return False
 
 
 def _users(frame: FrameType | None) -> FrameType | None:
@@ -122,7 +138,7 @@ def _users(frame: FrameType | None) -> FrameType | None:
         whose = _written_by.get(file) or _whose(file)
         if whose == _USER:
             return frame
-        if first is None and whose == _INSTALLED_CODE:
+        if first is None and whose != _LIBRARY:
             first = frame
         frame = frame.f_back
     return first

@@ -156,7 +156,7 @@ class Trace:
     def atom(self, x: Any) -> Atom:
         """The representation of any value in this trace's graph."""
         lifted = self.lift(x)
-        return lifted if isinstance(lifted, Literal) else lifted._variable
+        return lifted._variable if isinstance(lifted, Tracer) else lifted
 
     def _capture_outer(self, outer: Tracer) -> Tracer:
         outer._check_usable()
@@ -248,12 +248,12 @@ class Trace:
         values: list[Any] = []
         for x in operands:
             lifted = self.lift(x)
-            if isinstance(lifted, Literal):
-                atoms.append(lifted)
-                values.append(lifted.value)
-            else:
+            if isinstance(lifted, Tracer):
                 atoms.append(lifted._variable)
                 values.append(lifted._value)
+            else:
+                atoms.append(lifted)
+                values.append(lifted.value)
         if self.rewriting or holds(values, UNKNOWN):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:

@@ -27,8 +27,8 @@ from functrans.trace.bytecode import is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
-from functrans.trace.replacement import instead, purpose
-from functrans.trace.source import located, user_source
+from functrans.trace.replacement import instead, of_builtin, purpose
+from functrans.trace.source import asks_for_user, located, user_source
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
@@ -76,6 +76,16 @@ class Tracer(Operators):
         self._argument = None
 
     # -- what it stands for --------------------------------------------------------------------
+
+    @property  # type: ignore[misc]  # in `object` it can be assigned to
+    def __class__(self) -> type:
+        """The class of the value, for `isinstance` in the user's code, which may depend on it."""
+        if not asks_for_user(sys._getframe(1)):
+            return Tracer
+        aval = self._variable.aval
+        if aval.shape:
+            return np.ndarray
+        return type(aval.dtype.type().item()) if aval.weak else aval.dtype.type
 
     @property
     def _aval(self) -> Aval:
@@ -224,10 +234,13 @@ class Tracer(Operators):
             value = self._owner.decide(self)
         if value is UNKNOWN:
             self._owner.refused(self)
-            raise TracerBoolError(
-                f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
+            advice = of_builtin() or (
                 "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *xs) "
                 "to compute only one branch, or functrans.lax.while_loop for a loop."
+            )
+            raise TracerBoolError(
+                f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
+                f"{advice}"
             )
         return bool(value)
 

@@ -86,6 +86,11 @@ INSTEAD = {
     "[x] * i": "The length of a list must be known: " + STATIC,
     "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
     "return the array.",
+    "np.maximum.reduce([x, x])":
+        "Instead of `np.maximum.reduce([x, x])`, write np.maximum.reduce(np.array([x, x])).",
+    "np.add.accumulate([x for _ in range(2)], axis=0)":
+        "Instead of `np.add.accumulate([x for _ in range(2)], axis=0)`, write "
+        "np.add.accumulate(np.array([x for _ in range(2)]), axis=0).",
     "np.arange(0.0, x)": "How many numbers there are must be known: write np.arange(n) * step, or "
     "np.linspace(start, stop, n).",
     "np.random.normal(x)": DRAW,
@@ -181,3 +186,27 @@ def test_what_does_the_same_as_a_function_of_math(name):
         break
     else:
         raise AssertionError(f"no arguments for {name}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "new"),
+    {
+        "max(x, 0.0)": "np.max([x, 0.0])",
+        "min([x, i])": "np.min([x, i])",
+        "sorted([x, i])": "np.sort([x, i])",
+        "any(v > 0 for v in (x, i))": "np.any([v > 0 for v in (x, i)])",
+        "all([x > 0, i > 0])": "np.all([x > 0, i > 0])",
+    }.items(),
+)
+def test_what_to_write_instead_of_a_builtin_that_compares(expression, new, tmp_path):
+    call = vmap(function_of(expression, tmp_path))
+    assert said(lambda: call(np.ones(2), np.arange(2)))[1] == (
+        f"Instead of `{expression}`, write {new}."
+    )
+    assert len(vmap(function_of(new, tmp_path))(np.ones(2), np.arange(2))) == 2
+
+
+@pytest.mark.parametrize("expression", ["x if x > 0 else i", "max([x, i], key=abs)", "not x"])
+def test_general_advice_for_other_branches(expression, tmp_path):
+    call = vmap(function_of(expression, tmp_path))
+    assert "np.where(condition, a, b)" in said(lambda: call(np.ones(2), np.arange(2)))[1]

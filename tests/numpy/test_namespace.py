@@ -222,7 +222,7 @@ def test_any_layout_may_be_asked_for_as_nothing_can_tell_them_apart():
         (lambda a: np.negative.at(a * 1, [0, 0]), "np.negative.at with an index that may be there"),
         (lambda a: np.quantile(a, 0.5, weights=a), "np.quantile(..., weights=...)"),
         (lambda a: np.linalg.qr(np.outer(a, a), "raw")[0], "np.linalg.qr with mode='raw'"),
-        (lambda a: a.view(np.int64), "ndarray.view is not supported"),
+        (lambda a: a.view(np.int64), "ndarray.view of float64 as int64 is not"),
     ],
 )
 def test_what_is_not_supported_is_named(call, words):

@@ -1,12 +1,14 @@
 """Tracers: Python's operators and conversions, NumPy's protocols."""
 
+import functools
+import numbers
 import operator
 import pickle
 
 import numpy as np
 import pytest
 
-from functrans import jit
+from functrans import grad, jit
 from functrans.errors import (
     LeakedTracerError,
     TracerBoolError,
@@ -220,3 +222,61 @@ def test_it_is_not_computed_with_outside_of_any_trace(use):
     jit(lambda x: kept.append(x * 2.0) or x)(X)
     with pytest.raises(LeakedTracerError, match="it was made"):
         use(kept[0])
+
+
+def _kinds(x):
+    """The classes of a value, as a user's function sees them."""
+    found = [x.__class__, isinstance(x, np.ndarray), isinstance(x, numbers.Number)]
+    match x:
+        case np.ndarray():
+            found.append("array")
+        case float() | int():
+            found.append("number")
+    return [*found, _dispatched(x)]
+
+
+@functools.singledispatch
+def _dispatched(x):
+    return "other"
+
+
+@_dispatched.register
+def _(x: float):
+    return "float"
+
+
+@_dispatched.register
+def _(x: np.ndarray):
+    return "array"
+
+
+@pytest.mark.parametrize("transform", [jit, grad])
+@pytest.mark.parametrize(
+    "x", [2.0, np.float64(2.0), np.float32(2.0), np.ones(3), np.ones((2, 0), np.float32)],
+)  # fmt: skip
+def test_a_users_function_sees_the_class_of_the_value(transform, x):
+    seen = []
+
+    def f(x):
+        seen.append(_kinds(x))
+        return np.sum(x)
+
+    transform(f)(x)
+    assert seen[-1] == _kinds(x)
+
+
+def test_elements_have_the_class_of_a_numpy_scalar():
+    seen = []
+
+    def f(x, n):
+        seen.append(([_kinds(x[0]), _kinds(n)], [isinstance(x, list), isinstance(x, str)]))
+        return x[0] * n
+
+    grad(f)(np.ones(2), 3)
+    assert seen == [([_kinds(np.float64(1.0)), _kinds(3)], [False, False])]
+
+
+def test_a_captured_array_that_becomes_an_input_stays_an_array():
+    weights = np.ones(1000)
+    f = jit(lambda x: np.sum(weights) * x if isinstance(weights, np.ndarray) else x)
+    assert f(2.0) == 2000.0

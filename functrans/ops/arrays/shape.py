@@ -175,6 +175,8 @@ def stack(parts: Sequence[Any], *, axis: int) -> Any:
 
 def asarray(x: Any) -> Any:
     """A tracer or array as it is; numbers, and nested sequences of all these, as an array."""
+    if type(x) is Tracer:
+        return x
     if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
             check_plain(x)
@@ -225,9 +227,7 @@ def _row_of_numbers(numbers: Sequence[Any]) -> Any:
 
 def holds_tracer(x: Any) -> bool:
     """Whether a tracer stands anywhere in nested lists and tuples."""
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_tracer, x))
-    return isinstance(x, Tracer)
+    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(holds_tracer, x)))
 
 
 def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functrans.errors import ShapeError
+from functrans.errors import ShapeError, UnsupportedAttributeError
 from functrans.ir.primitive import current
-from functrans.ir.types import Shape, is_complex
+from functrans.ir.types import Shape, complex_dtype, is_complex, real_dtype
 from functrans.ops.arrays import structural
+from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.structural import inverse
 from functrans.ops.elementwise.complex_numbers import complex_p, imag_p, real_p
 from functrans.ops.indexing.index import getitem
@@ -255,6 +256,36 @@ def imag(x: Any) -> Any:
     return _as_view(x, "imag", imag_p, lambda base, new: complex_p(real_p(base), new))
 
 
+def _pairs(x: Any) -> Any:
+    """The real and imaginary parts, alternating along the last axis as in memory."""
+    parts = stack([real_p(x), imag_p(x)], axis=x.ndim)
+    return structural.reshape(parts, shape=(*x.shape[:-1], 2 * x.shape[-1]))
+
+
+def _of_pairs(x: Any) -> Any:
+    """Complex numbers of such parts."""
+    return complex_p(getitem(x, (..., slice(0, None, 2))), getitem(x, (..., slice(1, None, 2))))
+
+
+def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
+    """The same elements; complex ones also as their parts, and such parts as complex numbers."""
+    if dtype is np.ndarray:
+        dtype = None
+    wanted = x.dtype if dtype is None else np.dtype(dtype)
+    if type is np.ndarray and wanted == x.dtype:
+        return getitem(x, ...)
+    if type is np.ndarray and x.ndim > 0:
+        if is_complex(x.dtype) and wanted == real_dtype(x.dtype):
+            return _as_view(x, "view", _pairs, lambda base, new: _of_pairs(new))
+        if x.dtype.kind == "f" and wanted == complex_dtype(x.dtype) and x.shape[-1] % 2 == 0:
+            return _as_view(x, "view", _of_pairs, lambda base, new: _pairs(new))
+    raise UnsupportedAttributeError(
+        f"ndarray.view of {x.dtype} as {wanted} is not supported on traced values"
+        f"{located(user_source())}; instead: x.astype(dtype) converts the values; what bytes they "
+        "consist of is not known"
+    )
+
+
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -307,6 +338,7 @@ protocols.methods.update(
         "squeeze": squeeze,
         "diagonal": diagonal,
         "copy": _copy_method,
+        "view": view,
         "__copy__": copy,
         "__deepcopy__": lambda x, memo: copy(x),
     }

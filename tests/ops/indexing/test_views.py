@@ -204,7 +204,26 @@ def row_at_a_traced_index(x):
     return y + row
 
 
+def same_elements(x):
+    y = x * 1
+    y.view()[1] = 5.0
+    y.view(np.ndarray)[:, 0] *= 2.0
+    seen = y.view(y.dtype)
+    y[2] = 1.0
+    return seen
+
+
+def parts_of_complex_numbers(x):
+    z = (x * 1).view(complex)
+    z *= 1j
+    parts = z.view(np.float64)
+    parts[0, :, 1::2] += 3.0
+    z[1, 2] = 2.0 - 1j
+    return parts
+
+
 WORKING = [
+    same_elements, parts_of_complex_numbers,
     row_of_a_row, view_sees_the_array, siblings, transposed, unit_axes, backwards,
     advanced_is_a_copy, mask, an_element_is_no_view, augmented_element, copied, flattened, loop,
     assigned_to_itself, swapped, swapped_through_views, whole, rebound, part_of_an_expression,
