@@ -28,11 +28,9 @@ from functrans.emit.llvm.text import (
 )
 from functrans.emit.llvm.transposition import Neighbours, chosen, neighbours, transposed
 from functrans.loop.affine import Coefficients
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, Statement
-
-ZERO = const(0, INDEX)
 
 _NOT_MOVED = frozenset({"load", "guard", "unlikely", "checked", "required"})
 """Operations that are not hoisted out of loops."""
@@ -414,12 +412,16 @@ def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
     """The offset of an element as an expression, so that equal offsets are computed once."""
     total = ZERO
     for extent, position in zip(target.shape, indices, strict=True):
-        if extent is ZERO:  # an empty buffer is never read: its offset is constant
-            total = ZERO
-        if total is not ZERO:
-            total = Scalar("mul", (total, extent), INDEX)
-        if total is ZERO:
-            total = position
-        elif position is not ZERO:
-            total = Scalar("add", (total, position), INDEX)
+        # an empty buffer is never read: its offset is constant
+        total = _folded("add", _folded("mul", total, extent), position)
     return total
+
+
+def _folded(op: str, x: Scalar, y: Scalar) -> Scalar:
+    """A sum or product of indices; of constants, a constant, which takes no instruction."""
+    if x is ZERO or y is ZERO:
+        return ZERO if op == "mul" else x if y is ZERO else y
+    if x.op == y.op == "const":
+        a, b = x.attribute, y.attribute
+        return const(a + b if op == "add" else a * b, INDEX)
+    return Scalar(op, (x, y), INDEX)
