@@ -40,39 +40,12 @@ from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "ALL_LINEAR",
-    "BILINEAR",
-    "LINEAR",
-    "ZERO_DERIVATIVE",
-    "Emission",
-    "Emit",
-    "Pair",
-    "Primitive",
-    "Sample",
-    "Store",
-    "Tracer",
-    "away_from_integers",
-    "booleans",
-    "broadcasting",
-    "cases",
-    "common",
-    "complexes",
-    "elementwise",
-    "floating",
-    "full",
-    "integers",
-    "iota",
-    "lazy",
-    "nest",
-    "nodes",
-    "not_differentiable",
-    "primitive",
-    "reals",
-    "registry",
-    "scalar",
-    "unregister",
+    "ALL_LINEAR", "BILINEAR", "LINEAR", "ZERO_DERIVATIVE", "Emission", "Emit", "Pair", "Primitive",
+    "Sample", "Store", "Tracer", "away_from_integers", "booleans", "broadcasting", "cases",
+    "common", "complexes", "elementwise", "floating", "full", "integers", "iota", "lazy", "nest",
+    "nodes", "not_differentiable", "primitive", "reals", "registry", "scalar", "unregister",
     "vecmath",
-]
+]  # fmt: skip
 
 # so that the definition of a name that exists already raises
 registry.complete()

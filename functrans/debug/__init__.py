@@ -18,17 +18,9 @@ if TYPE_CHECKING:
     from functrans.debug.recording import name, record
 
 __all__ = [
-    "breakpoint",
-    "callback",
-    "explain",
-    "name",
-    "nans",
-    "print",
-    "profile",
-    "record",
-    "trace_back",
+    "breakpoint", "callback", "explain", "name", "nans", "print", "profile", "record", "trace_back",
     "why_compiled",
-]
+]  # fmt: skip
 
 __getattr__, __dir__ = _namespace(
     __name__,

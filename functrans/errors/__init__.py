@@ -13,40 +13,15 @@ from functrans.errors.devices import DeviceError, DeviceMemoryError
 from functrans.errors.structure import DensePatternError, NotConvergedError, StepLimitError
 
 __all__ = [
-    "ArgnumsError",
-    "AxesError",
-    "AxisSizeError",
-    "BranchError",
-    "CarryError",
-    "CustomRuleError",
-    "DensePatternError",
-    "DeviceError",
-    "DeviceMemoryError",
-    "DtypeError",
-    "FunctransError",
-    "GradientCheckError",
-    "GraphTypeError",
-    "IntegerInputError",
-    "LeakedTracerError",
-    "MutationError",
-    "NonFiniteError",
-    "NonScalarOutputError",
-    "NotConvergedError",
-    "NotDifferentiableError",
-    "PathLimitError",
-    "PlanError",
-    "RegistrationError",
-    "SavedProgramError",
-    "ShapeError",
-    "StaticArgumentError",
-    "StepLimitError",
-    "TracerBoolError",
-    "TracerConversionError",
-    "TracerIndexError",
-    "TreeMismatchError",
-    "UnsupportedAttributeError",
+    "ArgnumsError", "AxesError", "AxisSizeError", "BranchError", "CarryError", "CustomRuleError",
+    "DensePatternError", "DeviceError", "DeviceMemoryError", "DtypeError", "FunctransError",
+    "GradientCheckError", "GraphTypeError", "IntegerInputError", "LeakedTracerError",
+    "MutationError", "NonFiniteError", "NonScalarOutputError", "NotConvergedError",
+    "NotDifferentiableError", "PathLimitError", "PlanError", "RegistrationError",
+    "SavedProgramError", "ShapeError", "StaticArgumentError", "StepLimitError", "TracerBoolError",
+    "TracerConversionError", "TracerIndexError", "TreeMismatchError", "UnsupportedAttributeError",
     "UnsupportedNumPyError",
-]
+]  # fmt: skip
 
 
 # ---- values that a trace does not have ----------------------------------------------------------

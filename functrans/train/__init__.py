@@ -27,23 +27,10 @@ if TYPE_CHECKING:
     from functrans.train.rows import Rows, value_and_row_grad
 
 __all__ = [
-    "LossScale",
-    "Optimiser",
-    "Rows",
-    "accumulate",
-    "adam",
-    "apply_updates",
-    "cast",
-    "choose",
-    "clip_by_global_norm",
-    "clip_by_value",
-    "global_norm",
-    "loss_scale",
-    "per_sample_clipped",
-    "scaled_value_and_grad",
-    "sgd",
-    "value_and_row_grad",
-]
+    "LossScale", "Optimiser", "Rows", "accumulate", "adam", "apply_updates", "cast", "choose",
+    "clip_by_global_norm", "clip_by_value", "global_norm", "loss_scale", "per_sample_clipped",
+    "scaled_value_and_grad", "sgd", "value_and_row_grad",
+]  # fmt: skip
 
 __getattr__, __dir__ = _namespace(
     __name__,

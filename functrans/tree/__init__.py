@@ -33,28 +33,11 @@ from functrans.tree.registration import register, register_dataclass
 from functrans.tree.vector import ravel
 
 __all__ = [
-    "NAMESPACE",
-    "KeyPath",
-    "Partial",
-    "Structure",
-    "broadcast",
-    "broadcast_prefix",
-    "check_same_structure",
-    "difference",
-    "flatten",
-    "flatten_with_path",
-    "keystr",
-    "leaves",
-    "map",
-    "map_with_path",
-    "paths",
-    "ravel",
-    "register",
-    "register_dataclass",
-    "structure",
-    "transpose",
+    "NAMESPACE", "KeyPath", "Partial", "Structure", "broadcast", "broadcast_prefix",
+    "check_same_structure", "difference", "flatten", "flatten_with_path", "keystr", "leaves", "map",
+    "map_with_path", "paths", "ravel", "register", "register_dataclass", "structure", "transpose",
     "unflatten",
-]
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -50,6 +50,7 @@ COMPILERS = {"numba", "llvmlite"}
 COMPUTED = {Path("functrans/lazily.py"), Path("functrans/ops/__init__.py")}
 # Packages whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
+COMPUTED |= {Path("functrans/vecmath/__init__.py")}
 NUMPY = Path("functrans/numpy")
 COMPUTED |= {NUMPY / name for name in ("methods.py", "substitutes.py", "tables.py")}
 # Rules that come with the compiler, named by their modules in one folder.
