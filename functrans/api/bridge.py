@@ -196,7 +196,7 @@ def from_numba(
         avals = [aval_of_leaf(x) for x in leaves]
         wanted = out_types(*avals) if callable(out_types) else out_types
         several = isinstance(wanted, (tuple, list))
-        results = tuple(_as_aval(x) for x in (wanted if several else [wanted]))
+        results = tuple(Aval(tuple(x.shape), x.dtype) for x in (wanted if several else [wanted]))
         elements = Elements(function, several, vectorised)
         outs = external(*leaves, elements=elements, results=results, lanes=())
         return tuple(outs) if several else outs[0]
@@ -204,7 +204,3 @@ def from_numba(
     in_trace.__name__ = name_of(function)
     in_trace.__doc__ = function.__doc__
     return in_trace
-
-
-def _as_aval(x: Any) -> Aval:
-    return Aval(tuple(x.shape), x.dtype)

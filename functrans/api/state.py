@@ -169,7 +169,7 @@ class State:
         for get, copy in self._constants:
             constant = copy.guard(get())
             if constant is None:
-                asked.append(partial(_is_copy, get, copy))
+                asked.append(partial(lambda get, copy: copy.same(get()), get, copy))
             else:
                 looked.append(constant[0])
                 kept.append(constant[1])
@@ -205,10 +205,6 @@ class State:
 
 def paths_of_inputs(state: State) -> list[int]:
     return [place.path for place in state.slots]
-
-
-def _is_copy(get: Look, copy: Copy) -> bool:
-    return copy.same(get())
 
 
 def _is_lifted(array: Any) -> bool:

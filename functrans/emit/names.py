@@ -55,7 +55,7 @@ def _division(name: str) -> Generate:
 
     def generate(context, builder, signature, args):
         kind = signature.args[0]
-        letter = "f" if _is_float(kind) else "s" if _is_signed(kind) else "u"
+        letter = "f" if str(kind).startswith("float") else "s" if _is_signed(kind) else "u"
         return getattr(builder, letter + name)(*args)
 
     return generate
@@ -108,10 +108,6 @@ def _address(context, builder, signature, args):
     at = building.unpack_tuple(builder, args[1], len(indices)) if len(indices) else []
     element = building.get_item_pointer(context, builder, kind, view, at)
     return builder.bitcast(element, building.voidptr_t)
-
-
-def _is_float(kind: Any) -> bool:
-    return str(kind).startswith("float")
 
 
 def _is_signed(kind: Any) -> bool:

@@ -186,14 +186,6 @@ def _extended(x: Any, axis: int, width: int, size: int, with_edge: bool) -> Any:
     return x
 
 
-def _edge(size: int, before: int, after: int) -> Any:
-    return np.clip(np.arange(-before, size + after), 0, size - 1)
-
-
-def _wrap(size: int, before: int, after: int) -> Any:
-    return np.arange(-before, size + after) % size
-
-
 def _reflect(size: int, before: int, after: int) -> Any:
     period = 2 * size - 2 or 1
     place = np.arange(-before, size + after) % period
@@ -220,8 +212,8 @@ _STATISTICS = {
 }
 
 _POSITIONS: dict[str, Callable[[int, int, int], Any]] = {
-    "edge": _edge,
-    "wrap": _wrap,
+    "edge": lambda size, before, after: np.clip(np.arange(-before, size + after), 0, size - 1),
+    "wrap": lambda size, before, after: np.arange(-before, size + after) % size,
     "reflect": _reflect,
     "symmetric": _symmetric,
 }

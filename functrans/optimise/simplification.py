@@ -13,7 +13,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape, broadcast_shape, is_complex, is_inexact
+from functrans.ir.types import Aval, broadcast_shape, is_complex, is_inexact
 from functrans.ops.arrays.structural import (
     broadcast_to_p,
     cast,
@@ -116,7 +116,7 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
         value = _everywhere(atom, out)
         # the result must still get its shape from the other operands
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
-        if value is not None and _common_shape(others) == shape:
+        if value is not None and others and broadcast_shape(*others) == shape:
             inputs[i] = Literal(np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=()))
     return inputs
 
@@ -130,10 +130,6 @@ def _everywhere(atom: Atom, out: Rewriter) -> Any:
             return source.value
         maker = out.producers.get(source)
     return maker.params["value"] if maker is not None and maker.primitive is full_p else None
-
-
-def _common_shape(shapes: list[Shape]) -> Shape | None:
-    return broadcast_shape(*shapes) if shapes else None
 
 
 # -- algebra ---------------------------------------------------------------------------------------
@@ -179,10 +175,6 @@ def _plus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     if is_number(y, 0):
         return x
     return y if is_number(x, 0) else None
-
-
-def _minus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
-    return inputs[0] if is_number(inputs[1], 0) else None
 
 
 def _over(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
@@ -290,7 +282,7 @@ def _again(eqn: Eqn, source: Atom, params: object) -> Eqn:
 RULES: dict[Primitive, Rule] = {
     multiply: _times,
     add: _plus,
-    subtract: _minus,
+    subtract: lambda eqn, inputs, out: inputs[0] if is_number(inputs[1], 0) else None,
     divide: _over,
     negative: _undone,
     logical_not: _undone,

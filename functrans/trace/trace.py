@@ -26,10 +26,6 @@ from functrans.trace.tracer import Tracer
 _ndarray = np.ndarray
 
 
-def _enclosing() -> str:
-    return "a value of an enclosing function"
-
-
 class Decision(NamedTuple):
     """A branch of Python on a value, and its outcome in the current call."""
 
@@ -198,7 +194,7 @@ class Trace:
         )
         var = Var(aval)
         self.captures.append((var, outer))
-        return self._tracer(var, value, _enclosing)
+        return self._tracer(var, value, lambda: "a value of an enclosing function")
 
     def _tracer(self, var: Var, value: Any, argument: Callable[[], str] | None = None) -> Tracer:
         if value is not UNKNOWN:

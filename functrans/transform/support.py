@@ -97,14 +97,6 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
     return deferred(follow)
 
 
-def _fmax_winners(x: Any, y: Any) -> tuple[Any, Any]:
-    return greater_equal(x, y) | isnan(y), greater_equal(y, x) | isnan(x)
-
-
-def _fmin_winners(x: Any, y: Any) -> tuple[Any, Any]:
-    return less_equal(x, y) | isnan(y), less_equal(y, x) | isnan(x)
-
-
 def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
     raised = maximum(x, low)
     below = less_equal(raised, high)
@@ -118,8 +110,8 @@ def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
 _WINNERS: dict[Primitive, Callable[..., Sequence[Any]]] = {
     maximum: lambda x, y: (greater_equal(x, y), greater_equal(y, x)),
     minimum: lambda x, y: (less_equal(x, y), less_equal(y, x)),
-    fmax: _fmax_winners,
-    fmin: _fmin_winners,
+    fmax: lambda x, y: (greater_equal(x, y) | isnan(y), greater_equal(y, x) | isnan(x)),
+    fmin: lambda x, y: (less_equal(x, y) | isnan(y), less_equal(y, x) | isnan(x)),
     clip: _clip_winners,
 }
 """Masks of the elements where each operand contributes to the result of a selection."""

@@ -63,11 +63,7 @@ def grid_axes(body: Sequence[Statement]) -> tuple[For, ...]:
 
     A loop over a block of the iterations of another one is not.
     """
-    return tuple(takewhile(_is_axis, band(body)))
-
-
-def _is_axis(loop: For) -> bool:
-    return loop.start is ZERO and loop.stop.op == "const"
+    return tuple(takewhile(lambda loop: loop.start is ZERO and loop.stop.op == "const", band(body)))
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:

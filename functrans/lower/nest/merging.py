@@ -16,11 +16,7 @@ from functrans.lower.nest.fusion import Fusion
 
 def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
     """Merge consecutive nests that are too small to parallelise."""
-
-    def is_small(nest: Nest) -> bool:
-        return nest.part and nest.work <= limits.small_part
-
-    for small, run in groupby(nests, is_small):
+    for small, run in groupby(nests, lambda nest: nest.part and nest.work <= limits.small_part):
         most = limits.most_parts if small else 1
         for taken in _handfuls(list(run), most, limits.most_buffers):
             if len(taken) == 1:

@@ -29,7 +29,7 @@ class Segment:
 
 def compiled(eqn: Eqn, target: Target) -> bool:
     """Whether an equation, including its inner graphs, has a compiled form."""
-    if any(map(_is_complex, (*eqn.inputs, *eqn.outputs))):
+    if any(is_complex(atom.aval.dtype) for atom in (*eqn.inputs, *eqn.outputs)):
         return False
     if not (eqn.primitive.higher_order or all(map(_has_fixed_size, eqn.outputs))):
         return False  # the sum of two cotangents of a stack: only loops know how long it is
@@ -47,10 +47,6 @@ def without_form(graph: Graph, target: Target) -> tuple[Eqn, ...]:
             found = (without_form(inner, inside) for inner in inner_graphs(eqn))
             return eqn, *next(filter(None, found), ())
     return ()
-
-
-def _is_complex(atom: Atom) -> bool:
-    return is_complex(atom.aval.dtype)
 
 
 def _has_fixed_size(atom: Atom) -> bool:

@@ -50,15 +50,11 @@ def graph_work(graph: Graph, target: Target) -> int:
     Of branches, the most expensive counts; a loop of unknown length counts as one step. Library
     calls are not counted, nor are parts of the program with plans of their own.
     """
-
-    def of_graph(inner: Graph) -> int:
-        return graph_work(inner, target)
-
     total = 0
     for eqn in graph.eqns:
         emit = emitted(eqn, target)
         if emit is not None:
-            total += emit.operations(eqn, of_graph)
+            total += emit.operations(eqn, lambda inner: graph_work(inner, target))
         else:
             total += pattern(eqn).work * eqn.outputs[0].aval.size
     return total

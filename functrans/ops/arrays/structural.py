@@ -37,10 +37,6 @@ def _batch_reshape(operands: Any, axes: Any, *, shape: Shape) -> tuple[Any, int]
     return reshape(x, shape=(x.shape[0], *shape)), 0
 
 
-def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
-    return read(0, reshaped(index, shape, x.shape))
-
-
 # The ndarray methods bypass the checks that NumPy's functions make for other array types, and the
 # lookup of patched names during tracing.
 _ndarray = np.ndarray
@@ -60,7 +56,7 @@ reshape_p = primitive(
     transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
     transpose_moves=True,
     batch=_batch_reshape,
-    pull=_pull_reshape,
+    pull=lambda read, index, x, *, shape: read(0, reshaped(index, shape, x.shape)),
     regroups=lambda shape: {"shape": shape},
     stores=True,
     samples=cases(
@@ -299,10 +295,6 @@ reduce_sum: Primitive = primitive(
 # -- cast ------------------------------------------------------------------------------------------
 
 
-def _batch_cast(operands: Any, axes: Any, *, dtype: np.dtype[Any]) -> tuple[Any, int]:
-    return cast(operands[0], dtype=dtype), axes[0]
-
-
 def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
     x = np.asarray(x)
     # imaginary parts are dropped without a warning here: `astype` has warned the user
@@ -333,7 +325,7 @@ cast: Primitive = primitive(
     linear=LINEAR,
     jvp=[lambda x, out, dx, *, dtype: _to(dx, dtype)],
     transpose=[transpose_cast],
-    batch=_batch_cast,
+    batch=lambda operands, axes, *, dtype: (cast(operands[0], dtype=dtype), axes[0]),
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
     parts=on_parts("complex_arithmetic:cast"),
     elementwise=True,

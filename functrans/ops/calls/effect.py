@@ -83,12 +83,6 @@ first_token: Primitive = primitive(
 """The first token of a graph with these inputs: each application of the graph has its own."""
 
 
-def _jvp_of_tied(
-    primals: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]
-) -> list[Any | None]:
-    return _each_tied(tangents[:-1], primals[-1])
-
-
 def _transpose_of_tied(cotangents: Sequence[Any], *operands: Any) -> list[Any | None]:
     return [*_each_tied(cotangents, operands[-1]), None]
 
@@ -102,7 +96,7 @@ tied: Primitive = primitive(
     "tied",
     infer=lambda *avals: avals[:-1],
     numpy=lambda *values: tuple(np.array(x)[()] for x in values[:-1]),
-    jvp=_jvp_of_tied,
+    jvp=lambda primals, tangents, outs: _each_tied(tangents[:-1], primals[-1]),
     transpose=_transpose_of_tied,
     batch=lambda operands, axes: (tied(*operands), tuple(axes[:-1])),
     sparsity=lambda *operands: [x.pattern for x in operands[:-1]],

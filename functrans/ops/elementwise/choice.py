@@ -218,13 +218,9 @@ def sign(x: Any) -> Any:
 protocols.ufuncs["sign"] = sign
 
 
-def _jvp_absolute(x: Any, out: Any, dx: Any) -> Any:
-    return real(conj(sign(x)) * dx)
-
-
 absolute: Primitive = elementwise(
     "absolute", numpy=np.absolute, scalar=abs,
-    jvp=_jvp_absolute,
+    jvp=lambda x, out, dx: real(conj(sign(x)) * dx),
     parts=on_parts("complex_arithmetic:absolute"),
     result="real", samples=reals(-3, -0.5),
 )  # fmt: skip

@@ -48,10 +48,6 @@ def _real(x: Any) -> Any:
     return np.real(x).copy()[()]
 
 
-def _imag(x: Any) -> Any:
-    return np.imag(x).copy()[()]
-
-
 def _complex(x: Any, y: Any) -> Any:
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), complex_dtype(x.dtype))
     out.real, out.imag = x, y
@@ -66,7 +62,7 @@ real_p: Primitive = elementwise(
 )  # fmt: skip
 
 imag_p: Primitive = elementwise(
-    "imag", numpy=_imag,
+    "imag", numpy=lambda x: np.imag(x).copy()[()],
     linear=LINEAR, transpose=[lambda ct, x: complex_p(_zero(ct), -ct)],
     parts=on_parts("complex_arithmetic:imag"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),

@@ -102,11 +102,7 @@ def _kind(numpy: np.ufunc, of_floats: Callable[[Scalar], Scalar], of_integers: b
     )
 
 
-def _signbit(x: Scalar) -> Scalar:
-    return scalar.bitcast(x, f"i{x.dtype.itemsize}") < 0
-
-
 isnan = _kind(np.isnan, lambda x: scalar.ne(x, x), False)
 isinf = _kind(np.isinf, lambda x: scalar.eq(abs(x), np.inf), False)
 isfinite = _kind(np.isfinite, lambda x: abs(x) < np.inf, True)
-signbit = _kind(np.signbit, _signbit, False)
+signbit = _kind(np.signbit, lambda x: scalar.bitcast(x, f"i{x.dtype.itemsize}") < 0, False)

@@ -256,7 +256,7 @@ def _transpose_scatter_set(
 ) -> Any:
     results = [None] * (2 + len(indices))
     if isinstance(x, Aval):
-        nothing = absent(_shape_of_updates(x, indices, axes), ct.dtype)
+        nothing = absent((*index_shape(indices), *drop_axes(x.shape, axes)), ct.dtype)
         results[0] = scatter_set(ct, nothing, *indices, axes=axes, unique=unique)
     if isinstance(updates, Aval):
         taken = gather(ct, *indices, axes=axes)
@@ -264,10 +264,6 @@ def _transpose_scatter_set(
             taken = masked(_last_of_each(ct.shape, updates.shape, indices, axes), taken)
         results[1] = taken
     return results
-
-
-def _shape_of_updates(x: Any, indices: Sequence[Any], axes: tuple[int, ...]) -> Shape:
-    return (*index_shape(indices), *drop_axes(x.shape, axes))
 
 
 def _last_of_each(

@@ -61,10 +61,6 @@ def _uplo(lower: bool) -> Any:
     return "L" if lower else "U"
 
 
-def _infer_eigh(a: Aval, *, lower: bool) -> tuple[Aval, Aval]:
-    return _infer_eigvalsh(a, lower=lower), a.update()
-
-
 def _infer_eigvalsh(a: Aval, *, lower: bool) -> Aval:
     check_square(a, "eigh")
     return a.update(shape=a.shape[:-1], dtype=real_dtype(a.dtype))
@@ -108,7 +104,7 @@ eigh_p: Primitive = of_matrices(
     parts=by_lapack("eigh"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh")),
-    infer=_infer_eigh,
+    infer=lambda a, *, lower: (_infer_eigvalsh(a, lower=lower), a.update()),
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
     jvp=_jvp_eigh,
@@ -128,10 +124,6 @@ eigvalsh_p: Primitive = of_matrices(
 )
 
 # -- matrices that are not Hermitian ---------------------------------------------------------------
-
-
-def _infer_eig(a: Aval) -> tuple[Aval, Aval]:
-    return _infer_eigvals(a), a.update(dtype=complex_dtype(a.dtype))
 
 
 def _infer_eigvals(a: Aval) -> Aval:
@@ -199,7 +191,7 @@ _all_kinds = cases(
 eig_p: Primitive = of_matrices(
     "eig",
     parts=by_lapack("eig"),
-    infer=_infer_eig,
+    infer=lambda a: (_infer_eigvals(a), a.update(dtype=complex_dtype(a.dtype))),
     numpy=lambda a: tuple(map(_as_complex, np.linalg.eig(a))),
     several=True,
     jvp=_jvp_eig,

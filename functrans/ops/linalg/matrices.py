@@ -329,10 +329,6 @@ def _positive_definite(rng: np.random.Generator, shape: Shape) -> Any:
     return x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])
 
 
-def _far_from_singular(rng: np.random.Generator, shape: Shape) -> Any:
-    return rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1])
-
-
 def _near_identity(rng: np.random.Generator, shape: Shape) -> Any:
     return np.eye(shape[-1]) + rng.normal(size=shape) / (4 * shape[-1])
 
@@ -344,7 +340,7 @@ def _far_apart(rng: np.random.Generator, shape: Shape) -> Any:
 
 
 positive_definite = Domain(_positive_definite)
-regular = Domain(_far_from_singular)
+regular = Domain(lambda rng, shape: rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1]))
 near_identity = Domain(_near_identity)
 """Matrices of any size whose determinants are neither huge nor tiny."""
 far_apart = Domain(_far_apart)

@@ -46,10 +46,6 @@ from functrans.ops.samples import Domain, cases
 _expm, _logm = lazy("scipy.linalg:expm"), lazy("scipy.linalg:logm")
 
 
-def _exponentials(a: Any) -> Any:
-    return _expm(a) if a.size else np.zeros_like(a)
-
-
 def _logarithms(a: Any) -> Any:
     """The logarithms; those of real matrices must be real."""
 
@@ -164,7 +160,7 @@ def _compiled(rule: Lazy, blocks: int) -> Emit:
 
 expm_p, expm_frechet_p = _matrix_function(
     "expm",
-    _exponentials,
+    lambda a: _expm(a) if a.size else np.zeros_like(a),
     far_apart,
     (
         _compiled(lazy("functrans.ops.linalg.compiled.exponentials:expm"), 1),

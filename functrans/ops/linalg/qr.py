@@ -47,10 +47,6 @@ def _infer_qr(a: Aval, *, complete: bool) -> tuple[Aval, Aval]:
     return a.update(shape=(*leading, m, k)), a.update(shape=(*leading, k, n))
 
 
-def _infer_r(a: Aval) -> Aval:
-    return _infer_qr(a, complete=False)[1]
-
-
 def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[Any, Any]:
     (da,), (q, r) = tangents, outs
     m, n = da.shape[-2:]
@@ -135,7 +131,7 @@ r_p: Primitive = of_matrices(
     parts=by_lapack("r_of_qr"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r"), of_any_size=True),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:r")),
-    infer=_infer_r,
+    infer=lambda a: _infer_qr(a, complete=False)[1],
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,
     samples=cases(

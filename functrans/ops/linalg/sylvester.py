@@ -51,10 +51,6 @@ def _infer_sylvester(a: Aval, b: Aval, q: Aval) -> Aval:
     return q.update()
 
 
-def _sylvester(a: Any, b: Any, q: Any) -> Any:
-    return filled_by_matrix(_solve_sylvester, [a, b, q], np.zeros_like(q))
-
-
 def _jvp_sylvester(primals: Any, tangents: Any, outs: Any) -> Any:
     (a, b, _), (da, db, dq), (x,) = primals, tangents, outs
     right = dq
@@ -72,7 +68,7 @@ def _batch_sylvester(operands: Any, axes: Any) -> tuple[Any, int]:
 sylvester_p: Primitive = primitive(
     "solve_sylvester",
     infer=_infer_sylvester,
-    numpy=_sylvester,
+    numpy=lambda a, b, q: filled_by_matrix(_solve_sylvester, [a, b, q], np.zeros_like(q)),
     jvp=_jvp_sylvester,
     linear=((2,),),
     sparsity=lambda a, b, q: along(q, q.aval, q.aval.ndim - 2, q.aval.ndim - 1),

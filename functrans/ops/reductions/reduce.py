@@ -158,10 +158,6 @@ reduce_or = _reduction(
 # -- positions of extremes -------------------------------------------------------------------------
 
 
-def _infer_position(x: Aval, *, axis: int) -> Aval:
-    return _infer_of_some(x, axes=(axis,)).update(dtype=INDEX)
-
-
 def _pull_position(operation: str) -> Any:
     def pull(read: Any, index: Any, x: Aval, *, axis: int) -> Any:
         def element(k: Any) -> Any:
@@ -200,7 +196,7 @@ def _position(name: str, numpy: Any, operation: str) -> Primitive:
 
     op = primitive(
         name,
-        infer=_infer_position,
+        infer=lambda x, *, axis: _infer_of_some(x, axes=(axis,)).update(dtype=INDEX),
         numpy=lambda x, *, axis: numpy(x, axis=axis),
         jvp=ZERO_DERIVATIVE,
         batch=batch,

@@ -234,12 +234,8 @@ def _check(eqn: Eqn, aval: Aval, result: Any) -> None:
     """Raise unless a rule's result has the expected type, for which memory is reserved."""
     parts = result if isinstance(result, Pair) else (result,)
     expected = [_part(aval)] * (2 if is_complex(aval.dtype) else 1)
-    if not all(map(Aval.same_array_type, map(_aval_of, parts), expected)):
+    if not all(map(Aval.same_array_type, (Aval(x.shape, x.dtype) for x in parts), expected)):
         raise GraphTypeError(f"the parts of {aval} that {eqn.primitive.name} gives are {parts}")
-
-
-def _aval_of(x: Any) -> Aval:
-    return Aval(x.shape, x.dtype)
 
 
 def _by_numpy(eqn: Eqn, operands: Sequence[Any]) -> list[Any]:

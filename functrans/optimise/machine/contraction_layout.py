@@ -96,7 +96,7 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        if not _is_for_blas(eqn, target):
+        if not (eqn.primitive is dot_general and is_large(eqn, target)):
             eqns += _in_one_order(eqn, target)
             continue
         known = _by_identity(eqn, producers)
@@ -109,10 +109,6 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
     return Graph(graph.inputs, eqns, graph.outputs)
-
-
-def _is_for_blas(eqn: Eqn, target: Target) -> bool:
-    return eqn.primitive is dot_general and is_large(eqn, target)
 
 
 def _in_one_order(eqn: Eqn, target: Target) -> list[Eqn]:

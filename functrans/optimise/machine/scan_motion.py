@@ -249,7 +249,8 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
     chosen = [
         each
         for each in found
-        if _is_worth_moving(each, limits) and _can_be_stacked(each.stacked, loop, limits)
+        if any(_is_much_to_add(term.reduction, limits) for term in each.terms)
+        and _can_be_stacked(each.stacked, loop, limits)
     ]
     at_hand = {*(row.inner for row in loop.rows), *(each.out for each in loop.stacked), *stacked}
     at_hand.update(x for each in chosen for term in each.terms for x in term.reduction.inputs)
@@ -299,10 +300,6 @@ def _may_be_moved(
 
 def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
     return term.reduction.primitive is reduce_sum and term.reduction.inputs[0] in at_hand
-
-
-def _is_worth_moving(each: Sum, limits: Motion) -> bool:
-    return any(_is_much_to_add(term.reduction, limits) for term in each.terms)
 
 
 def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:

@@ -194,7 +194,7 @@ def make_interp_spline(
     elif periodic:
         t = _periodic_knots(x, k)
     else:
-        t = _knots_at(x, k) if left or right else _knots(x, k)
+        t = _repeated(x, x, k) if left or right else _knots(x, k)
     size = t.shape[0] - k - 1
     count = x.shape[0] + len(left) + len(right) + (k - 1 if periodic else 0)
     if size != count:
@@ -243,10 +243,6 @@ def _knots(x: Any, k: int) -> Any:
         x[half + 1 : -half - 1] if k % 2 else ((x[1:] + x[:-1]) / 2)[half : x.shape[0] - 1 - half]
     )
     return _repeated(x, inner, k + 1)
-
-
-def _knots_at(x: Any, k: int) -> Any:
-    return _repeated(x, x, k)
 
 
 def _repeated(x: Any, inner: Any, times: int) -> Any:

@@ -98,10 +98,7 @@ def levenberg_marquardt(
             state.count + 1,
         )
 
-    def goes_on(state: _State) -> Any:
-        return ~state.ended & (state.count < maxiter)
-
     none = np.asarray(STEPS_EXCEEDED)
     begin = _State(x, cost(x), np.asarray(1e-3), np.asarray(2.0), none, np.zeros((), bool), 0)
-    found = while_loop(goes_on, step, begin)
+    found = while_loop(lambda state: ~state.ended & (state.count < maxiter), step, begin)
     return found.x, found.status, found.count

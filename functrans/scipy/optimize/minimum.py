@@ -164,7 +164,7 @@ def minimize(
             raise ValueError("The user-provided objective function must return a scalar value.")
         return value.reshape(())
 
-    if bounds is not None or not _is_empty(constraints):
+    if bounds is not None or not isinstance(constraints, (list, tuple)) or constraints:
         return _constrained(
             function, guess, region_of(bounds, constraints, guess.size), method, tol, options
         )
@@ -182,10 +182,6 @@ def minimize(
             success, "Optimization terminated successfully.", "Desired error not achieved."
         ),
     )  # fmt: skip
-
-
-def _is_empty(constraints: Any) -> bool:
-    return isinstance(constraints, (list, tuple)) and not constraints
 
 
 def _constrained(

@@ -214,10 +214,6 @@ class _Math:
 _MATH = {each: _Math(each) for each in (math, cmath)}
 
 
-def _is_unknown(x: Any) -> bool:
-    return isinstance(x, Tracer) and x._known_value is UNKNOWN
-
-
 class _At:
     """``at(x)[index].set(y)``, as SciPy writes it for all array libraries.
 
@@ -256,7 +252,7 @@ _NAMES = {
     "array_namespace": lambda *arrays, **options: ours,
     "at": _At,
     "is_jax": lambda xp: False,
-    "is_lazy_array": _is_unknown,
+    "is_lazy_array": lambda x: isinstance(x, Tracer) and x._known_value is UNKNOWN,
     "is_numpy": lambda xp: False,
 }
 """The replacements for SciPy's queries about arrays and their library."""

@@ -160,18 +160,6 @@ tfqmr = _solver("tfqmr", "quasi-minimal residuals without transposes", symmetric
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _operator_matvec(self: Any, x: Any) -> Any:
-    return array(self._matvec(x)).reshape(self.shape[0], *x.shape[1:])
-
-
-def _operator_rmatvec(self: Any, x: Any) -> Any:
-    return array(self._rmatvec(x)).reshape(self.shape[1], *x.shape[1:])
-
-
-def _operator_matmat(self: Any, x: Any) -> Any:
-    return array(self._matmat(x))
-
-
 def _operator_dot(self: Any, x: Any) -> Any:
     return self.matvec(x) if x.ndim == 1 else self.matmat(x)
 
@@ -179,10 +167,6 @@ def _operator_dot(self: Any, x: Any) -> Any:
 def _matrix_matmat(self: Any, x: Any) -> Any:
     """The product with the matrix that an operator is made of."""
     return self.A @ x
-
-
-def _operator_of_array(A: Any) -> Any:
-    return _matrix_operator(np.atleast_2d(A))
 
 
 def _operator_dtype(self: Any) -> None:
@@ -197,9 +181,9 @@ def _always(*_: Any) -> bool:
 
 
 _OPERATOR: dict[str, Function] = {
-    "matvec": _operator_matvec,
-    "rmatvec": _operator_rmatvec,
-    "matmat": _operator_matmat,
+    "matvec": lambda self, x: array(self._matvec(x)).reshape(self.shape[0], *x.shape[1:]),
+    "rmatvec": lambda self, x: array(self._rmatvec(x)).reshape(self.shape[1], *x.shape[1:]),
+    "matmat": lambda self, x: array(self._matmat(x)),
     "_init_dtype": _operator_dtype,
 }
 
@@ -207,4 +191,4 @@ for _name, _ours in _OPERATOR.items():
     enter(f"scipy.sparse.linalg:LinearOperator.{_name}", _ours, _always)
 enter("scipy.sparse.linalg:LinearOperator.dot", _operator_dot)
 enter("scipy.sparse.linalg._interface:MatrixLinearOperator._matmat", _matrix_matmat)
-enter("scipy.sparse.linalg:aslinearoperator", _operator_of_array)
+enter("scipy.sparse.linalg:aslinearoperator", lambda A: _matrix_operator(np.atleast_2d(A)))

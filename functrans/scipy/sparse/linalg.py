@@ -63,12 +63,6 @@ def _solver(matrix: Any, name: str) -> Solve:
             factors[dtype] = scipy.sparse.linalg.splu(matrix.astype(dtype).tocsc())
         lu = factors[dtype]
 
-        def solved(b: Any) -> Any:
-            return lu.solve(b)
-
-        def solved_transposed(b: Any) -> Any:
-            return lu.solve(b, "T")
-
         def on_the_host(function: Solve) -> Callable[[Any, Any], Any]:
             elements = Elements(function, several=False, vectorised=False)
 
@@ -81,7 +75,7 @@ def _solver(matrix: Any, name: str) -> Solve:
         by = matrix.astype(dtype)
         return custom_linear_solve(
             lambda x: product(by, x), b.astype(dtype),
-            on_the_host(solved), on_the_host(solved_transposed),
+            on_the_host(lu.solve), on_the_host(lambda b: lu.solve(b, "T")),
         )  # fmt: skip
 
     return solve

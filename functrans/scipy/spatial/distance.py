@@ -92,10 +92,6 @@ def _correlation(u: Any, v: Any, w: Any = None) -> Any:
     return _cosine(u, v, w)
 
 
-def _seuclidean(u: Any, v: Any, V: Any) -> Any:
-    return norm((u - v) / sqrt(inexact(V)), axis=-1)
-
-
 def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
     apart = u - v
     square = sum(matmul(apart, array(VI)) * apart, axis=-1)
@@ -113,7 +109,7 @@ _METRICS: dict[str, Callable[..., Any]] = {
     "euclidean": _euclidean,
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
-    "seuclidean": _seuclidean,
+    "seuclidean": lambda u, v, V: norm((u - v) / sqrt(inexact(V)), axis=-1),
     "sqeuclidean": _sqeuclidean,
 }
 _SHORT = {

@@ -126,10 +126,6 @@ def _logistic_logpdf(x: Any) -> Any:
     return -2 * logaddexp(0.5 * x, -0.5 * x)
 
 
-def _hypsecant_logpdf(x: Any) -> Any:
-    return LOG2 - LOG_PI - logaddexp(x, -x)
-
-
 def _pearson_logpdf(x: Any, skew: Any) -> Any:
     """The Pearson type III log-density, stable for small skewness.
 
@@ -179,10 +175,6 @@ def _tukey_logpdf(x: Any, lam: Any) -> Any:
     # q by symmetry, because 1 - p would lose the digits of tail probabilities
     p, q = tklmbda(x, lam), tklmbda(-x, lam)
     return -log(power(p, lam - 1) + power(q, lam - 1))
-
-
-def _vonmises_mean_cosine(kappa: Any) -> Any:
-    return i1e(kappa) / i0e(kappa)
 
 
 _UNDERFLOW = -700.0
@@ -257,7 +249,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "hypsecant", **ON_REALS,
-        logpdf=_hypsecant_logpdf,
+        logpdf=lambda x: LOG2 - LOG_PI - logaddexp(x, -x),
         cdf=lambda x: 2 / math.pi * arctan(exp(x)), sf=lambda x: 2 / math.pi * arctan(exp(-x)),
         ppf=lambda q: log(tan_of_share(q)), isf=lambda q: -log(tan_of_share(q)),
         mean=zero, var=lambda: math.pi**2 / 4,
@@ -327,7 +319,7 @@ ROWS: tuple[Row, ...] = (
             -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
         entropy=lambda kappa: (
-            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
+            kappa * (1 - i1e(kappa) / i0e(kappa)) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),
 )  # fmt: skip

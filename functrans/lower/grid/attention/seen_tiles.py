@@ -99,9 +99,6 @@ def where_seen(
         return [tiles.over_partners([*seen, If(is_seen, tuple(body))])]
     exposed = tiles.own("exposed", BOOL, 1)
 
-    def nothing(thread: Scalar) -> list[Statement]:
-        return filled(exposed, thread, False)
-
     def examine(thread: Scalar) -> list[Statement]:
         statements, holding = look.found_by(thread, examined)
         so_far = load(exposed, (thread, ZERO))
@@ -124,7 +121,7 @@ def where_seen(
     return [
         *before,
         Let((again,), (large,)),
-        tiles.by_threads(nothing),
+        tiles.by_threads(lambda thread: filled(exposed, thread, False)),
         counted(turn, [replace(loop, stop=stop), *combined, Assign((again,), (again | some,))]),
     ]
 
