@@ -7,19 +7,9 @@ from functools import partial
 from typing import Any, overload
 
 from functrans import config
-from functrans.api.arguments import (
-    Argnums,
-    aval_of_leaf,
-    check_callable,
-    name_of,
-)
+from functrans.api.arguments import Argnums, aval_of_leaf, check_callable, name_of
 from functrans.api.linear_maps import Pullback
-from functrans.api.problem import (
-    Problem,
-    filled_tangents,
-    forward_problem,
-    matching,
-)
+from functrans.api.problem import Problem, filled_tangents, forward_problem, matching
 from functrans.api.selection import Argnames, Which
 from functrans.api.transformed import P, R, Transformed, checked, transform
 from functrans.errors import DtypeError, NonScalarOutputError

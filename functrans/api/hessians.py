@@ -15,17 +15,10 @@ from functrans.api.arguments import (
     normalized_argnums,
     wrap,
 )
-from functrans.api.derivatives import (
-    grad,
-)
+from functrans.api.derivatives import grad
 from functrans.api.jacobians import Blocks, by_columns, by_rows, jacobian_by
 from functrans.api.linearization import Point
-from functrans.api.problem import (
-    Problem,
-    filled_tangents,
-    forward_problem,
-    matching,
-)
+from functrans.api.problem import Problem, filled_tangents, forward_problem, matching
 from functrans.api.transformed import Transformed, transform
 from functrans.lazily import lazy
 from functrans.ops.calls.custom import is_reverse_only

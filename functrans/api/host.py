@@ -8,13 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from functrans.api.arguments import (
-    as_array,
-    aval_of_leaf,
-    check_callable,
-    leaf_of_call,
-    name_of,
-)
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable, leaf_of_call, name_of
 from functrans.api.originals import original
 from functrans.api.transformed import transform
 from functrans.errors import TreeMismatchError

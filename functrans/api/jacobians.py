@@ -17,15 +17,9 @@ from functrans.api.arguments import (
     name_of,
     wrap,
 )
-from functrans.api.derivatives import (
-    check_holomorphic_arguments,
-    check_holomorphic_results,
-)
+from functrans.api.derivatives import check_holomorphic_arguments, check_holomorphic_results
 from functrans.api.linearization import Point, run_derivative
-from functrans.api.problem import (
-    Problem,
-    problem_of,
-)
+from functrans.api.problem import Problem, problem_of
 from functrans.api.transformed import P, Transformed, transform
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_inexact

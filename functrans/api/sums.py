@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import (
-    Argnums,
-    aval_of_leaf,
-    check_argnums,
-    check_callable,
-    name_of,
-)
+from functrans.api.arguments import Argnums, aval_of_leaf, check_argnums, check_callable, name_of
 from functrans.api.linearization import is_traced_here, run_derivative
 from functrans.api.problem import Problem, problem_of
 from functrans.api.transformed import transform

@@ -10,12 +10,8 @@ import numpy as np
 from functrans.ir.on_device import holds_device
 from functrans.ir.primitive import current
 from functrans.ir.types import is_inexact
-from functrans.numpy.arrays import (
-    array as as_operand,
-)
-from functrans.numpy.arrays import (
-    astype as to_dtype,
-)
+from functrans.numpy.arrays import array as as_operand
+from functrans.numpy.arrays import astype as to_dtype
 from functrans.numpy.arrays import (
     axis_of,
     constant,

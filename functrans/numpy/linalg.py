@@ -13,16 +13,7 @@ from functrans.numpy.arrays import array, axis_of, common_dtype, flat, inexact, 
 from functrans.numpy.contraction import cross as np_cross
 from functrans.numpy.contraction import dot as np_dot
 from functrans.numpy.contraction import tensordot
-from functrans.numpy.decompositions import (
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    qr,
-    svd,
-    svdvals,
-)
+from functrans.numpy.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from functrans.numpy.define import answers
 from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from functrans.numpy.reductions import max, squared_size, sum

@@ -8,16 +8,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, real_dtype
-from functrans.numpy.arrays import (
-    array,
-    astype,
-    axes_of,
-    axis_of,
-    flat,
-    inexact,
-    known,
-    operand,
-)
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, known, operand
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum

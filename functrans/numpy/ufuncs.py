@@ -16,13 +16,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
 from functrans.ops.arrays.shape import read_along
-from functrans.ops.arrays.structural import (
-    broadcast_to,
-    drop_axes,
-    expand_axes,
-    full_p,
-    reshape,
-)
+from functrans.ops.arrays.structural import broadcast_to, drop_axes, expand_axes, full_p, reshape
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
 from functrans.ops.indexing.index import has_unique, plan_of

@@ -22,14 +22,7 @@ from functrans.ops.arrays.structural import (
     reshape_p,
     transpose_p,
 )
-from functrans.ops.elementwise.arithmetic import (
-    add,
-    divide,
-    multiply,
-    negative,
-    positive,
-    subtract,
-)
+from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative, positive, subtract
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.logic import bitwise_and, isinf, logical_and, logical_not

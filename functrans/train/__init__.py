@@ -17,13 +17,7 @@ if TYPE_CHECKING:
         per_sample_clipped,
     )
     from functrans.train.optimisers import Optimiser, adam, apply_updates, sgd
-    from functrans.train.precision import (
-        LossScale,
-        cast,
-        choose,
-        loss_scale,
-        scaled_value_and_grad,
-    )
+    from functrans.train.precision import LossScale, cast, choose, loss_scale, scaled_value_and_grad
     from functrans.train.rows import Rows, value_and_row_grad
 
 __all__ = [

@@ -25,14 +25,7 @@ from functrans.loop.scalar import (
     unlikely,
     where,
 )
-from functrans.vecmath.polynomial import (
-    FLOAT32,
-    FLOAT64,
-    Format,
-    floating,
-    format_of,
-    polynomial,
-)
+from functrans.vecmath.polynomial import FLOAT32, FLOAT64, Format, floating, format_of, polynomial
 from functrans.vecmath.roots import unit_of_square
 
 

@@ -15,18 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.scalar import (
-    Scalar,
-    bitcast,
-    const,
-    eq,
-    fma,
-    ne,
-    ratio,
-    trunc,
-    unlikely,
-    where,
-)
+from functrans.loop.scalar import Scalar, bitcast, const, eq, fma, ne, ratio, trunc, unlikely, where
 from functrans.vecmath.exponential import exp2_normal, exp2_of_pair
 from functrans.vecmath.logarithm import is_ordinary, split
 from functrans.vecmath.polynomial import (

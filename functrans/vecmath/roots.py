@@ -26,14 +26,7 @@ from functrans.loop.scalar import (
     where,
 )
 from functrans.vecmath.logarithm import is_ordinary
-from functrans.vecmath.polynomial import (
-    FLOAT32,
-    FLOAT64,
-    Format,
-    floating,
-    format_of,
-    polynomial,
-)
+from functrans.vecmath.polynomial import FLOAT32, FLOAT64, Format, floating, format_of, polynomial
 
 # ((1 + d)**(-1/3) - 1) / d up to 0.1025, the largest error of the start
 _INVERSE_CBRT: dict[Format, tuple[float, ...]] = {

@@ -16,18 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.scalar import (
-    Scalar,
-    const,
-    copysign,
-    eq,
-    floor,
-    fma,
-    minimum,
-    ne,
-    rint,
-    where,
-)
+from functrans.loop.scalar import Scalar, const, copysign, eq, floor, fma, minimum, ne, rint, where
 from functrans.vecmath.exponential import exp2_mantissa
 from functrans.vecmath.polynomial import (
     FLOAT64,

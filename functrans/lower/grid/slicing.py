@@ -23,16 +23,7 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.reductions import Reductions, blocked, unblocked
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    Let,
-    Reduce,
-    Statement,
-    Store,
-    buffer,
-    load,
-)
+from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, buffer, load
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import scalars, walk
 from functrans.lower.grid.dealing import deal, extent, perfect, terms

@@ -22,17 +22,7 @@ import numpy as np
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Address,
-    Assign,
-    Buffer,
-    Call,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-)
+from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk

@@ -16,16 +16,7 @@ from dataclasses import dataclass
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Assign,
-    For,
-    Let,
-    Statement,
-    Store,
-    While,
-    buffer,
-    load,
-)
+from functrans.loop.statements import Assign, For, Let, Statement, Store, While, buffer, load
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import scalars, walk

@@ -31,12 +31,7 @@ from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import stored, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
-from functrans.lower.nest.fission import (
-    distribute,
-    is_worth_sharing,
-    iterations,
-    mark_parallel,
-)
+from functrans.lower.nest.fission import distribute, is_worth_sharing, iterations, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
 from functrans.lower.nest.tiling import tiled

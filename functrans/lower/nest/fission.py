@@ -10,15 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from functrans.loop.statements import (
-    Assign,
-    Buffer,
-    For,
-    Let,
-    Reduce,
-    Statement,
-    serial,
-)
+from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, serial
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
 

@@ -23,17 +23,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position, Relocation
 from functrans.loop.scalar import Scalar, const, idiv, irem, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Assign,
-    Buffer,
-    For,
-    If,
-    Let,
-    Reduce,
-    Statement,
-    Store,
-    buffer,
-)
+from functrans.loop.statements import Assign, Buffer, For, If, Let, Reduce, Statement, Store, buffer
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import expressions, loaded, stored, walk

@@ -21,13 +21,7 @@ from functrans.ops.arrays.promotion import (
 )
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import (
-    OperandRule,
-    Rule,
-    primitive,
-    refused_operands,
-    sum_of_parts,
-)
+from functrans.ops.define import OperandRule, Rule, primitive, refused_operands, sum_of_parts
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 

@@ -14,12 +14,7 @@ from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.power import power
-from functrans.ops.indexing.gather import (
-    scatter_add,
-    scatter_max,
-    scatter_min,
-    scatter_multiply,
-)
+from functrans.ops.indexing.gather import scatter_add, scatter_max, scatter_min, scatter_multiply
 from functrans.ops.indexing.index import (
     Plan,
     Scatter,

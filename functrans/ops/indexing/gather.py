@@ -42,15 +42,7 @@ from functrans.ops.arrays.structural import (
 )
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
-from functrans.ops.dependence import (
-    Dependent,
-    Pattern,
-    everything,
-    pairs,
-    product,
-    size,
-    union,
-)
+from functrans.ops.dependence import Dependent, Pattern, everything, pairs, product, size, union
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal

@@ -17,12 +17,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import place, zeros
 from functrans.ops.define import primitive
-from functrans.ops.linalg.matrices import (
-    above,
-    filled_by_matrix,
-    on_rows,
-    promoted,
-)
+from functrans.ops.linalg.matrices import above, filled_by_matrix, on_rows, promoted
 from functrans.ops.samples import Domain, cases
 
 _solve_banded = lazy("scipy.linalg:solve_banded")

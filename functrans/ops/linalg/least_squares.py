@@ -17,14 +17,7 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import (
-    astype,
-    expand_axes,
-    move_axis,
-    place,
-    reshape,
-    zeros,
-)
+from functrans.ops.arrays.structural import astype, expand_axes, move_axis, place, reshape, zeros
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import greater, not_equal

@@ -20,14 +20,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_float
 from functrans.loop.target import Target
 from functrans.ops.arrays.slicing import read_slice, update_slice
-from functrans.ops.arrays.structural import (
-    broadcast_to,
-    full_p,
-    inverse,
-    iota,
-    reshape,
-    transpose,
-)
+from functrans.ops.arrays.structural import broadcast_to, full_p, inverse, iota, reshape, transpose
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.arithmetic import add, multiply
 from functrans.ops.elementwise.choice import select

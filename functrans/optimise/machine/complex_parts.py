@@ -24,13 +24,7 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import reshape, transpose_p
-from functrans.ops.compiled.pairs import (
-    Pair,
-    flattened,
-    pair_of,
-    regrouped,
-    rule_of_linear,
-)
+from functrans.ops.compiled.pairs import Pair, flattened, pair_of, regrouped, rule_of_linear
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj_p, interleave_p, join_p
 from functrans.ops.linalg.contraction import dot_general

@@ -44,11 +44,7 @@ from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import WORD, Explain, Flag, Pending, brief
-from functrans.run.cuda.resources import (
-    LEAST_SHARED_OF_A_BLOCK,
-    MULTIPROCESSORS,
-    within_reach,
-)
+from functrans.run.cuda.resources import LEAST_SHARED_OF_A_BLOCK, MULTIPROCESSORS, within_reach
 
 WORTH_A_GRAPH = 2
 """The fewest launches that are captured."""

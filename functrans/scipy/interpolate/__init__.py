@@ -36,11 +36,7 @@ from functrans.scipy.interpolate.scattered import (
     RBFInterpolator,
     griddata,
 )
-from functrans.scipy.interpolate.splines import (
-    BSpline,
-    make_interp_spline,
-    make_smoothing_spline,
-)
+from functrans.scipy.interpolate.splines import BSpline, make_interp_spline, make_smoothing_spline
 from functrans.scipy.interpolate.tensor import RectBivariateSpline
 
 _SCATTERED = "use RBFInterpolator, which is smooth, or LinearNDInterpolator"

@@ -53,13 +53,7 @@ from functrans.scipy.linalg.functions import (
     tanhm,
     tanm,
 )
-from functrans.scipy.linalg.similarity import (
-    cdf2rdf,
-    hessenberg,
-    matrix_balance,
-    rsf2csf,
-    schur,
-)
+from functrans.scipy.linalg.similarity import cdf2rdf, hessenberg, matrix_balance, rsf2csf, schur
 from functrans.scipy.linalg.solutions import (
     det,
     inv,

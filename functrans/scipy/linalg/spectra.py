@@ -17,13 +17,7 @@ from functrans.numpy.define import refuse
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.eigen import eig_p, eigh_p
-from functrans.ops.linalg.matrices import (
-    adjoint,
-    columns_of,
-    hermitian,
-    product,
-    triangle,
-)
+from functrans.ops.linalg.matrices import adjoint, columns_of, hermitian, product, triangle
 from functrans.scipy.define import answers
 from functrans.scipy.linalg.banded import matrix_of_half
 

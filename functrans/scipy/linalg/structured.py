@@ -13,13 +13,7 @@ from functrans.numpy.arrays import array, common_dtype, inexact, known
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.structural import astype, broadcast_to, reshape
 from functrans.ops.elementwise.complex_numbers import conj
-from functrans.ops.linalg.matrices import (
-    above,
-    adjoint,
-    broadcast_leading,
-    product,
-    transposed,
-)
+from functrans.ops.linalg.matrices import above, adjoint, broadcast_leading, product, transposed
 from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p

@@ -24,12 +24,7 @@ from functrans.scipy.ndimage.boundaries import (
     per_axis,
     result_dtype,
 )
-from functrans.scipy.ndimage.splines import (
-    check_order,
-    coefficients,
-    doubles,
-    spline_weights,
-)
+from functrans.scipy.ndimage.splines import check_order, coefficients, doubles, spline_weights
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

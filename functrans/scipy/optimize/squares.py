@@ -31,13 +31,7 @@ from functrans.scipy.optimize.levenberg_marquardt import (
     levenberg_marquardt,
 )
 from functrans.scipy.optimize.scalar import UNTIL_IT_RUNS, dense_solve
-from functrans.scipy.optimize.vectors import (
-    Function,
-    arguments,
-    bounded,
-    result_of,
-    vector,
-)
+from functrans.scipy.optimize.vectors import Function, arguments, bounded, result_of, vector
 
 _scipys = lazy("scipy.optimize:least_squares")
 

@@ -14,15 +14,7 @@ import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
-from functrans.ops.elementwise.exponential import (
-    exp,
-    expit,
-    expm1,
-    log,
-    log1p,
-    logaddexp,
-    logit,
-)
+from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.distributions import (
@@ -35,10 +27,7 @@ from functrans.ops.elementwise.special.distributions import (
     fdtrc,
     fdtri,
 )
-from functrans.ops.elementwise.special.entropy import (
-    xlog1py,
-    xlogy,
-)
+from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (

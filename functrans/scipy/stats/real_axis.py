@@ -14,27 +14,13 @@ import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
-from functrans.ops.elementwise.exponential import (
-    exp,
-    expit,
-    expm1,
-    log,
-    log1p,
-    logaddexp,
-    logit,
-)
+from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, i1e
-from functrans.ops.elementwise.special.distributions import (
-    stdtr,
-    stdtrit,
-    tklmbda,
-)
-from functrans.ops.elementwise.special.entropy import (
-    log_expit,
-)
+from functrans.ops.elementwise.special.distributions import stdtr, stdtrit, tklmbda
+from functrans.ops.elementwise.special.entropy import log_expit
 from functrans.ops.elementwise.special.errors import (
     erf,
     erfc,
@@ -44,12 +30,7 @@ from functrans.ops.elementwise.special.errors import (
     ndtri,
     owens_t,
 )
-from functrans.ops.elementwise.special.gamma import (
-    betaln,
-    digamma,
-    gammaln,
-    gammaln_difference,
-)
+from functrans.ops.elementwise.special.gamma import betaln, digamma, gammaln, gammaln_difference
 from functrans.ops.elementwise.special.incomplete import (
     gammainc,
     gammaincc,

@@ -9,12 +9,7 @@ import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import greater, less
-from functrans.ops.elementwise.exponential import (
-    exp,
-    expm1,
-    log,
-    log1p,
-)
+from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.special.bessel import i0e, ive
 from functrans.ops.elementwise.special.entropy import xlogy

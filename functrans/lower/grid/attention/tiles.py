@@ -18,17 +18,7 @@ from functrans.loop.grid import AttentionTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-    buffer,
-    load,
-    local,
-)
+from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, buffer, load, local
 from functrans.loop.walk import loaded
 from functrans.lower.grid.attention.operands import Operands
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values

@@ -27,17 +27,7 @@ from functrans.loop.grid import Grid, ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-    buffer,
-    load,
-    local,
-)
+from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, buffer, load, local
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.grid.products.tile_totals import Element, totals_of_tile

@@ -22,21 +22,8 @@ from functrans.loop.failures import (
 from functrans.loop.footprints import reals_of_gesdd
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
-from functrans.loop.statements import (
-    Assign,
-    Buffer,
-    For,
-    Let,
-    Statement,
-    Store,
-    load,
-    local,
-)
-from functrans.ops.linalg.compiled.decompositions import (
-    DOUBLE,
-    Decompositions,
-    block,
-)
+from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.ops.linalg.compiled.decompositions import DOUBLE, Decompositions, block
 from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
 
 OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}

@@ -25,14 +25,7 @@ from functrans.ops.control.while_loop import While
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.floats import binary_exponent
 from functrans.ops.linalg.factorisations import solve_p
-from functrans.ops.linalg.matrices import (
-    above,
-    beside,
-    columns_of,
-    identity,
-    product,
-    rows_of,
-)
+from functrans.ops.linalg.matrices import above, beside, columns_of, identity, product, rows_of
 from functrans.ops.reductions.reduce import reduce_max, reduce_or
 from functrans.trace.stage import rewrite
 

@@ -12,26 +12,8 @@ from math import prod
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, bounded, index
-from functrans.loop.scalar import (
-    Scalar,
-    const,
-    convert,
-    eq,
-    idiv,
-    minimum,
-    where,
-)
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    If,
-    Reduce,
-    Statement,
-    Store,
-    buffer,
-    load,
-    local,
-)
+from functrans.loop.scalar import Scalar, const, convert, eq, idiv, minimum, where
+from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, buffer, load, local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.elimination import Elimination, Substitution, Tile, in_strips
 from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let

@@ -10,14 +10,7 @@ from __future__ import annotations
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
 from functrans.loop.nodes import index
-from functrans.loop.scalar import (
-    Scalar,
-    const,
-    copysign,
-    fma,
-    sqrt,
-    where,
-)
+from functrans.loop.scalar import Scalar, const, copysign, fma, sqrt, where
 from functrans.loop.statements import For
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.decompositions import DOUBLE

@@ -12,16 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.loop.nodes import ZERO, as_index
-from functrans.loop.scalar import (
-    Scalar,
-    const,
-    copysign,
-    eq,
-    maximum,
-    minimum,
-    sqrt,
-    where,
-)
+from functrans.loop.scalar import Scalar, const, copysign, eq, maximum, minimum, sqrt, where
 from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, load, local
 from functrans.ops.compiled.emission import Position
 from functrans.ops.linalg.compiled.scaling import Scale

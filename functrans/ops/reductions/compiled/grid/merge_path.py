@@ -13,17 +13,7 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, idiv, lshr, maximum, minimum, where
-from functrans.loop.statements import (
-    Assign,
-    Buffer,
-    For,
-    Let,
-    Statement,
-    Store,
-    While,
-    load,
-    local,
-)
+from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, While, load, local
 from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
 
 
