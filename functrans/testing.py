@@ -154,11 +154,7 @@ class _Check:
                 self._compare(np.asarray(dot), expected, i, index, modes)
 
     def reverse(
-        self,
-        function: Flat,
-        point: list[Any],
-        weights: Sequence[Any],
-        modes: tuple[str, ...],
+        self, function: Flat, point: list[Any], weights: Sequence[Any], modes: tuple[str, ...]
     ) -> None:
         _, pullback = vjp(lambda *xs: function(list(xs)), *point)
         cotangents = pullback(list(weights))

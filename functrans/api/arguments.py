@@ -81,10 +81,7 @@ def argument_name(function: Callable[..., Any], position: int) -> str:
 
 
 def leaf_of_call(
-    function: Callable[..., Any],
-    call: Structure,
-    leaf: int,
-    original: Callable[[int], int] = int,
+    function: Callable[..., Any], call: Structure, leaf: int, original: Callable[[int], int] = int
 ) -> str:
     """The name in messages of a leaf of ``(args, kwargs)``; ``original`` maps its position."""
     args, kwargs = tree.unflatten(call, range(call.num_leaves))

@@ -151,10 +151,7 @@ def compile(function: Callable[..., Any], *examples: Any, backend: str | None = 
 
 @boundary
 def from_numba(
-    function: Callable[..., Any],
-    out_types: Any,
-    *,
-    vectorised: bool = False,
+    function: Callable[..., Any], out_types: Any, *, vectorised: bool = False
 ) -> Callable[..., Any]:
     """Make an ``@njit`` function (or any other) callable from traced code.
 

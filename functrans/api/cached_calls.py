@@ -126,12 +126,7 @@ class CachedCalls(Transformed[P, R]):
             state.release()
 
     def _remember(
-        self,
-        path: Path,
-        structure: Structure,
-        leaves: Sequence[Any],
-        state: State,
-        static: Static,
+        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State, static: Static
     ) -> None:
         """Enter a completed call into the inline cache, for similar calls in this state."""
         path.calls += 1
@@ -147,12 +142,7 @@ class CachedCalls(Transformed[P, R]):
                 self._recent = inline_cache.with_first(entry, self._recent)
 
     def _entry(
-        self,
-        path: Path,
-        structure: Structure,
-        leaves: Sequence[Any],
-        state: State,
-        static: Static,
+        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State, static: Static
     ) -> inline_cache.Entry | None:
         own, program = type(self), path.run
         if own.__call__ is not CachedCalls.__call__ or not inline_cache.takes(program):

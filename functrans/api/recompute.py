@@ -85,11 +85,7 @@ def checkpoint(
 
 @transform
 def checkpoint(
-    function: Callable[..., Any],
-    /,
-    policy: Policy = "nothing",
-    *,
-    budget: int | str | None = None,
+    function: Callable[..., Any], /, policy: Policy = "nothing", *, budget: int | str | None = None
 ) -> Any:
     """Recompute the intermediate values of a function in the backward pass instead of storing them.
 

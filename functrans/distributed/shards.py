@@ -43,12 +43,7 @@ _INDEX = np.dtype(np.int64)
 
 @boundary
 def shard_map(
-    function: Callable[..., Any],
-    mesh: Mesh,
-    in_specs: Any,
-    out_specs: Any,
-    *,
-    local: bool = False,
+    function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any, *, local: bool = False
 ) -> Transformed[..., Any]:
     """Run a function on the parts of arrays, each in a process of a mesh.
 

@@ -201,11 +201,7 @@ _KINDS: dict[str, tuple[type, Callable[..., Data], Callable[..., Any]]] = {
         lambda x, *_: [x.dtype.name, _bits(x, x.dtype)],
         lambda x, *_: _number(x[1], dtype_from_data(x[0])),
     ),
-    "tuple": (
-        tuple,
-        lambda x, part, _: [*map(part, x)],
-        lambda x, part, _: tuple(map(part, x)),
-    ),
+    "tuple": (tuple, lambda x, part, _: [*map(part, x)], lambda x, part, _: tuple(map(part, x))),
     "dtype": (np.dtype, lambda x, *_: x.name, lambda x, *_: dtype_from_data(x)),
     "type": (Aval, lambda x, *_: aval_to_data(x), lambda x, *_: aval_from_data(x)),
     "graph": (

@@ -29,10 +29,7 @@ from functrans.tree.compare import difference
 
 @boundary
 def cond(
-    pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
-    *operands: Any,
+    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
 ) -> Any:
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 

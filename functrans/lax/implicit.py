@@ -93,10 +93,7 @@ def custom_linear_solve(
 
     if symmetric:
         transpose_solve, vecmat = solve, matvec
-    parts: list[tuple[Function, str]] = [
-        (matvec, "matvec"),
-        (lambda y: solve(matvec, y), "solve"),
-    ]
+    parts: list[tuple[Function, str]] = [(matvec, "matvec"), (lambda y: solve(matvec, y), "solve")]
     if transpose_solve is not None:
         solver = transpose_solve
         parts += [(vecmat, "matvec"), (lambda y: solver(vecmat, y), "transpose_solve")]
@@ -159,11 +156,7 @@ def _check_like(expected: Tree, structure: Structure, avals: Any, what: str, mod
 
 @boundary
 def custom_root(
-    f: Function,
-    initial_guess: Any,
-    solve: Function,
-    tangent_solve: Function,
-    has_aux: bool = False,
+    f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False
 ) -> Any:
     """The root of a function, found by a solver that is not differentiated.
 

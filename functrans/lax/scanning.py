@@ -281,11 +281,7 @@ def _joined(y: Any) -> Any:
 
 @boundary
 def map(
-    f: Callable[[Any], Any],
-    xs: Any,
-    *,
-    batch_size: int | None = None,
-    progress: str | None = None,
+    f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None, progress: str | None = None
 ) -> Any:
     """Apply a function to one element after the other, and stack the results.
 

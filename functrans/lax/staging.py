@@ -184,9 +184,7 @@ def _key(aval: Aval) -> Any:
 
 
 def carried(
-    function: Callable[[Sequence[Aval]], Body],
-    init: Tree,
-    what: str,
+    function: Callable[[Sequence[Aval]], Body], init: Tree, what: str
 ) -> tuple[Body, list[Any]]:
     """The body of a loop whose first results are a carry like its first arguments.
 

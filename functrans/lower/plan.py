@@ -104,9 +104,7 @@ def called(
 
 
 def _turn(
-    steps: Sequence[Step | Repeat],
-    holds: Callable[[Buffer], bool] | None,
-    turns: tuple[int, ...],
+    steps: Sequence[Step | Repeat], holds: Callable[[Buffer], bool] | None, turns: tuple[int, ...]
 ) -> Generator[tuple[Step, tuple[int, ...]], None, bool]:
     """The steps of one iteration as they are called; returns whether the loop is left in it."""
     for step in steps:

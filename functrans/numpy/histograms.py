@@ -181,12 +181,7 @@ def _axis_edges(x: Any, bins: Any, bounds: Any) -> Any:
 
 @answers(np.histogram2d)
 def histogram2d(
-    x: Any,
-    y: Any,
-    bins: Any = 10,
-    range: Any = None,
-    density: Any = None,
-    weights: Any = None,
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any, Any]:
     """The count of points of a plane in each cell of a grid, and the edges along both axes."""
     first, second = array(x), array(y)

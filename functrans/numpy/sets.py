@@ -73,12 +73,7 @@ def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> 
 
 @answers(np.intersect1d, beyond=_SIZE)
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
-    assume_unique: bool = False,
-    *,
-    size: Any = None,
-    fill_value: Any = None,
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
 ) -> Any:
     """The sorted intersection of two arrays."""
     first, second = _vectors(ar1, ar2)

@@ -38,11 +38,7 @@ class ArrayNamespaceInfo:
         """The capabilities; shapes may depend on data if elements are known."""
         trace = current.get()
         known = not isinstance(trace, Trace) or trace.concrete
-        return {
-            "boolean indexing": known,
-            "data-dependent shapes": known,
-            "max dimensions": 64,
-        }
+        return {"boolean indexing": known, "data-dependent shapes": known, "max dimensions": 64}
 
     def default_device(self) -> str:
         """Where arrays are made."""
@@ -163,9 +159,5 @@ def _dlpack(
 
 protocols.operators["array_namespace"] = _array_namespace
 protocols.methods.update(
-    {
-        "to_device": _to_device,
-        "__dlpack__": _dlpack,
-        "__dlpack_device__": lambda self: (1, 0),
-    }
+    {"to_device": _to_device, "__dlpack__": _dlpack, "__dlpack_device__": lambda self: (1, 0)}
 )

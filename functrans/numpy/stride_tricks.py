@@ -83,11 +83,7 @@ def _slid(x: Any, sizes: Sequence[int], axes: Sequence[int]) -> Any:
 
 
 def as_strided(
-    x: Any,
-    shape: Any = None,
-    strides: Any = None,
-    subok: bool = False,
-    writeable: bool = True,
+    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True
 ) -> Any:
     """An array with other strides, as a view that cannot be written to.
 

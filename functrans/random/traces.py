@@ -24,11 +24,7 @@ METHODS = ("hutchinson", "hutch++")
 
 @boundary
 def estimate_trace(
-    key: Any,
-    product: Callable[[Any], Any],
-    like: Any,
-    samples: int = 30,
-    method: str = "hutch++",
+    key: Any, product: Callable[[Any], Any], like: Any, samples: int = 30, method: str = "hutch++"
 ) -> Any:
     """An unbiased estimate of the trace of a linear function, by products with random signs.
 

@@ -98,11 +98,7 @@ class AdamState(NamedTuple):
 
 
 def adam(
-    rate: Any,
-    b1: float = 0.9,
-    b2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
+    rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.0
 ) -> Optimiser:
     """Adam; with weight decay, AdamW.
 

@@ -100,11 +100,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
 def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
     raised = maximum(x, low)
     below = less_equal(raised, high)
-    return (
-        greater_equal(x, low) & below,
-        less_equal(x, low) & below,
-        greater_equal(raised, high),
-    )
+    return (greater_equal(x, low) & below, less_equal(x, low) & below, greater_equal(raised, high))
 
 
 _WINNERS: dict[Primitive, Callable[..., Sequence[Any]]] = {

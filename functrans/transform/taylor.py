@@ -199,10 +199,7 @@ class _Interpreter:
         return self._series(eqn, values, lambda number, k: rule(k)[number])
 
     def _series(
-        self,
-        eqn: Eqn,
-        values: Callable[[], Sequence[Any]],
-        rule: Callable[[int, int], Any] | None,
+        self, eqn: Eqn, values: Callable[[], Sequence[Any]], rule: Callable[[int, int], Any] | None
     ) -> list[Series]:
         """The results of an equation, from their values and a rule for ``(result, order)``."""
 

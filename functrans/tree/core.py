@@ -188,10 +188,7 @@ def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Struct
 
 
 def map(
-    f: Callable[..., Any],
-    tree: Any,
-    *rest: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
     """Apply a function to each leaf, and to the corresponding subtrees of the other trees.
 
@@ -225,10 +222,7 @@ def map(
 
 
 def map_with_path(
-    f: Callable[..., Any],
-    tree: Any,
-    *rest: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
     """Apply a function to each leaf and its key path: `map`, with the path as first argument.
 

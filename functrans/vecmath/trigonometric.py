@@ -272,9 +272,7 @@ def _of_reduced(x: Scalar, grid: Grid, function: Callable[[Reduced], Scalar]) ->
     form = format_of(x)
     reduce_huge = _reduce_huge if form is FLOAT64 else _reduce_huge_float32
     return unlikely(
-        x > _TABLES[form].limit,
-        function(reduce_huge(x, grid)),
-        function(_reduce_moderate(x, grid)),
+        x > _TABLES[form].limit, function(reduce_huge(x, grid)), function(_reduce_moderate(x, grid))
     )
 
 

@@ -32,9 +32,7 @@ class Group(NamedTuple):
 
 
 def groups(
-    members: Iterable[Any],
-    element: Callable[[Any], tuple[Buffer, Scalar]],
-    simplify: Simplifier,
+    members: Iterable[Any], element: Callable[[Any], tuple[Buffer, Scalar]], simplify: Simplifier
 ) -> list[Group]:
     """The groups of 2 to 16 adjacent loads or stores that can be a single access."""
     rows: dict[tuple[Buffer, Terms], dict[int, Any]] = {}

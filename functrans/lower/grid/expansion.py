@@ -183,8 +183,7 @@ def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
     count = sum(
         1
         for _ in takewhile(
-            lambda pair: all(each is pair[0] for each in pair),
-            zip(first, *rest, strict=False),
+            lambda pair: all(each is pair[0] for each in pair), zip(first, *rest, strict=False)
         )
     )
     return Piece(first[:count], ()).loops

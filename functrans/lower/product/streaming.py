@@ -54,11 +54,7 @@ class _Member(NamedTuple):
 
 
 def stream_nests(
-    stream: Stream,
-    readers: Readers,
-    bodies: NestBuilder,
-    target: Target,
-    simplify: Simplifier,
+    stream: Stream, readers: Readers, bodies: NestBuilder, target: Target, simplify: Simplifier
 ) -> list[Nest] | None:
     """The nests of a stream: packing, and one for everything else; None if that is impossible."""
     widest = max(2 * target.lanes(root.target.dtype.itemsize) for root in stream.made.values())

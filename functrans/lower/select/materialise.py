@@ -174,10 +174,7 @@ def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -
 
 
 def _is_gathered(
-    eqn: Eqn,
-    scattered: Set[Atom],
-    uses: list[tuple[Eqn, int]],
-    patterns: dict[Eqn, Pattern],
+    eqn: Eqn, scattered: Set[Atom], uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern]
 ) -> bool:
     """Whether a contraction reads elements that are far apart along an axis.
 

@@ -59,9 +59,7 @@ def _blocks(root: Root, target: Target) -> int:
 
 
 ON_CORES = Splitting(
-    blocks=_blocks,
-    is_busy=lambda root, _, target: _is_busy(root, target),
-    blocks_first=False,
+    blocks=_blocks, is_busy=lambda root, _, target: _is_busy(root, target), blocks_first=False
 )
 """A few threads share the blocks, and each reads contiguous memory."""
 

@@ -140,11 +140,7 @@ def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:
 
 
 def _split_checkpoint(
-    unknown: tuple[bool, ...],
-    *,
-    transform: Any,
-    graph: Graph,
-    keep: Callable[[Any], bool] | Budget,
+    unknown: tuple[bool, ...], *, transform: Any, graph: Graph, keep: Callable[[Any], bool] | Budget
 ) -> EqnSplit:
     """Store known operands and the values of the policy as residuals; recompute everything else."""
     known, unknown_part, unknown_out = transform(graph, unknown)

@@ -116,10 +116,7 @@ def _jvp(
         if moves
     ]
     results = moved.bind(
-        steps,
-        [*consts, *each(consts_dot)],
-        [*init, *each(init_dot)],
-        [*xs, *each(xs_dot)],
+        steps, [*consts, *each(consts_dot)], [*init, *each(init_dot)], [*xs, *each(xs_dot)]
     )
     carry, carry_dot, ys_out, ys_dot = cut(results, n_carry, len(di), n_ys)
     return (
@@ -217,12 +214,7 @@ def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform:
 
 
 def _batch(
-    scan: Scan,
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
+    scan: Scan, operands: Sequence[Any], axes: Sequence[int | None], *, size: int, transform: Any
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
     if scan.counted and axes[0] is not None:
         return each_lane(scan.primitive, scan.params, operands, axes, size)
@@ -237,10 +229,7 @@ def _batch(
     def map_(carry_mapped: Flags) -> tuple[Flags, Any]:
         carry_axes = tuple(0 if mapped else None for mapped in carry_mapped)
         batched, out_axes = transform(
-            scan.body,
-            (*c_axes, *carry_axes, *row_axes),
-            size,
-            (*carry_axes, *(None,) * n_ys),
+            scan.body, (*c_axes, *carry_axes, *row_axes), size, (*carry_axes, *(None,) * n_ys)
         )
         return tuple(axis is not None for axis in out_axes[:n_carry]), (batched, out_axes)
 

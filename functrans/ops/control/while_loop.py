@@ -223,12 +223,7 @@ def _split(loop: While, unknown: Flags, *, transform: Any) -> EqnSplit:
 
 
 def _batch(
-    loop: While,
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
+    loop: While, operands: Sequence[Any], axes: Sequence[int | None], *, size: int, transform: Any
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
     consts, init = cut(operands, loop.n_consts)
     c_axes, i_axes = map(tuple, cut(axes, loop.n_consts))

@@ -198,11 +198,7 @@ def params_of(labels: tuple[Labels, Labels, Labels], windows: Windows) -> dict[s
 
 
 def _in_phases(
-    x: Any,
-    y: Any,
-    labels: tuple[Labels, Labels, Labels],
-    windows: Mapping[int, Window],
-    label: int,
+    x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Mapping[int, Window], label: int
 ) -> Any:
     """The positions along a label in phases, each of which sees neighbouring elements."""
     _, other, out = labels
@@ -241,13 +237,7 @@ def _transpose_y(
 
 
 def _batch(
-    operands: Any,
-    axes: Any,
-    *,
-    x_labels: Labels,
-    y_labels: Labels,
-    out: Labels,
-    windows: Windows,
+    operands: Any, axes: Any, *, x_labels: Labels, y_labels: Labels, out: Labels, windows: Windows
 ) -> tuple[Any, int]:
     (x, y), (x_axis, y_axis) = operands, axes
     mapped = 1 + max((*x_labels, *y_labels), default=0)

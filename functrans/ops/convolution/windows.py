@@ -88,10 +88,7 @@ def sees_margins(windows: Sequence[Window], extents: Sequence[int]) -> bool:
 def from_taps(window: Window) -> Window:
     """The same relation, with taps and positions exchanged."""
     return window._replace(
-        places=window.taps,
-        taps=window.places,
-        stride=window.dilation,
-        dilation=window.stride,
+        places=window.taps, taps=window.places, stride=window.dilation, dilation=window.stride
     )
 
 

@@ -95,6 +95,6 @@ trigonometric_p: Primitive = primitive(
             for kind in ("cos", "sin")
             for type in (1, 2, 3, 4)
             for shape, axis in (((4,), 0), ((2, 5), 1), ((2, 3), 0))
-        ),
+        )
     ),
 )

@@ -432,10 +432,7 @@ def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels)
         *(y[j] for j in free_axes(len(y), contract[1], batch[1])),
     )
     return _Labelled(
-        x_shape,
-        y_shape,
-        {"contract": contract, "batch": batch},
-        tuple(map(found.index, out)),
+        x_shape, y_shape, {"contract": contract, "batch": batch}, tuple(map(found.index, out))
     )
 
 

@@ -237,10 +237,7 @@ def by_lapack(name: str) -> Callable[..., Any]:
     return partial(_applied_in_parts, of=name)
 
 
-def compiled(
-    rule: Lazy,
-    unrolled: Callable[[Any], int] = lambda limits: limits.largest,
-) -> Emit:
+def compiled(rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest) -> Emit:
     """The compiled form of an operation on float matrices.
 
     Matrices with at most ``unrolled`` rows are unrolled; others go to LAPACK.

@@ -93,10 +93,7 @@ def _block(x: Any, upper: Any) -> Any:
 
 
 def _matrix_function(
-    name: str,
-    of_stack: Any,
-    domain: Domain,
-    emit: tuple[Any, Any] = (None, None),
+    name: str, of_stack: Any, domain: Domain, emit: tuple[Any, Any] = (None, None)
 ) -> tuple[Primitive, Primitive]:
     """A primitive, and its derivative along a matrix; ``emit`` are the rules of both."""
 

@@ -20,10 +20,7 @@ from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.scan_motion import move_out_of_scans
 from functrans.optimise.passes import FOR_CORES, Pass, Passes
 
-PARTS: dict[Primitive, Callable[..., Any]] = {
-    eigh_p: eigh_in_parts,
-    eigvalsh_p: eigvalsh_in_parts,
-}
+PARTS: dict[Primitive, Callable[..., Any]] = {eigh_p: eigh_in_parts, eigvalsh_p: eigvalsh_in_parts}
 """Rules like those of the slot `parts`, for operations that NumPy computes on a CPU."""
 
 
@@ -54,16 +51,13 @@ def _with(passes: tuple[Pass, ...], new: Pass, before: Callable[..., Graph]) -> 
 
 FISSION = Pass(split_scans, "before code motion, which moves code out of each of the loops")
 ORDERED = Pass(
-    order_sums,
-    "after all passes that create, merge or move scatters",
-    _sums_are_ordered,
+    order_sums, "after all passes that create, merge or move scatters", _sums_are_ordered
 )
 
 PASSES = Passes(
     legalisation=(
         Pass(
-            with_library_transforms,
-            "before complex numbers become pairs, which no library accepts",
+            with_library_transforms, "before complex numbers become pairs, which no library accepts"
         ),
         Pass(without_complex, "kernels have no complex numbers", checks.is_real, is_required=True),
     ),

@@ -282,10 +282,7 @@ def _terms(
 
 
 def _may_be_moved(
-    term: Term,
-    own: Var,
-    makers: Mapping[Var, Eqn],
-    invariant: Container[Atom],
+    term: Term, own: Var, makers: Mapping[Var, Eqn], invariant: Container[Atom]
 ) -> bool:
     """Whether a term is a sum or a scatter of values that change from step to step."""
     eqn = term.reduction

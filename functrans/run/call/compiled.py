@@ -273,10 +273,7 @@ _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
 
 
 def _listing(
-    step: Step,
-    key: str,
-    slots: Mapping[Buffer, int],
-    loops: Mapping[Scalar, tuple[int, int]],
+    step: Step, key: str, slots: Mapping[Buffer, int], loops: Mapping[Scalar, tuple[int, int]]
 ) -> StepListing:
     loop = step.kernel.parallel
     return StepListing(

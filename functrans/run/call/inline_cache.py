@@ -83,11 +83,7 @@ NODES = 13
 _OFF = 1
 """The word of the state that disables the cache."""
 
-_CALLED = (
-    numpy_interface.NEW_FROM_DESCR,
-    numpy_interface.SCALAR,
-    numpy_interface.SET_HANDLER,
-)
+_CALLED = (numpy_interface.NEW_FROM_DESCR, numpy_interface.SCALAR, numpy_interface.SET_HANDLER)
 
 _TEXT = Path(__file__).with_name("inline_cache.ll")
 

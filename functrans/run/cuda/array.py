@@ -50,11 +50,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     __slots__ = ("__weakref__", "dtype", "memory", "pending", "shape")
 
     def __init__(
-        self,
-        memory: Memory,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        pending: Pending = (),
+        self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], pending: Pending = ()
     ) -> None:
         self.memory = memory
         self.shape = shape

@@ -30,10 +30,7 @@ ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
 OLDEST = 7, 5
 """The least compute capability that the compiler of CUDA 13 supports."""
 
-_PACKAGES = {
-    "cuda.bindings.nvvm": "cuda-bindings",
-    "cuda.bindings.nvjitlink": "cuda-bindings",
-}
+_PACKAGES = {"cuda.bindings.nvvm": "cuda-bindings", "cuda.bindings.nvjitlink": "cuda-bindings"}
 """The modules that compilation needs, and their packages."""
 
 _OF_NUMBA = {"numba_cuda": "numba-cuda"}

@@ -304,11 +304,7 @@ _compiling = lock()
 
 @cached(1024)
 def _program(
-    graph: Graph,
-    on: Any,
-    donated: tuple[int, ...],
-    fallback: str | None,
-    target: Target,
+    graph: Graph, on: Any, donated: tuple[int, ...], fallback: str | None, target: Target
 ) -> DeviceProgram:
     return DeviceProgram(graph, on, donated, target)
 

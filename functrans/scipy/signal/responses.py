@@ -104,9 +104,7 @@ def _hyperbolic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
     change = safe * t
     small = change > -0.5  # log1p, because rounding 1 + x loses digits
     logarithm = select(
-        small,
-        np.log1p(select(small, change, 0.0)),
-        np.log(np.abs(1 + select(small, 0.0, change))),
+        small, np.log1p(select(small, change, 0.0)), np.log(np.abs(1 + select(small, 0.0, change)))
     )
     return select(constant, near, f0 * logarithm / safe)
 

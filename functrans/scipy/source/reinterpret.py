@@ -39,9 +39,7 @@ _OTHER = {
 }
 """The replacements for names in modules of SciPy, by the name of the module."""
 
-_WITH_PRIVATE_KEYWORDS = {
-    "scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest"),
-}
+_WITH_PRIVATE_KEYWORDS = {"scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest")}
 """Functions with a dispatch hook that these modules call with SciPy's private keywords."""
 
 _ARRAYS = "scipy._lib.array_api_compat.numpy"

@@ -125,9 +125,5 @@ def _from_matrix(matrix: Any, assume_valid: bool = False) -> Any:
     return formulas._from_matrix_orthogonal(matrix)
 
 
-FORMULAS = {
-    "as_rotvec": _as_rotvec,
-    "from_matrix": _from_matrix,
-    "from_rotvec": _from_rotvec,
-}
+FORMULAS = {"as_rotvec": _as_rotvec, "from_matrix": _from_matrix, "from_rotvec": _from_rotvec}
 NAMES = {"select_backend": lambda xp, cython_compatible: module(_FORMULAS)}

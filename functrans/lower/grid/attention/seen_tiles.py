@@ -111,10 +111,7 @@ def where_seen(
     turn = index("turn", 2)
     is_first = eq(turn, 0)
     loop = tiles.over_partners(
-        [
-            *seen,
-            If(where(is_first, is_seen, ~is_seen), tuple(body), (tiles.by_threads(examine),)),
-        ]
+        [*seen, If(where(is_first, is_seen, ~is_seen), tuple(body), (tiles.by_threads(examine),))]
     )
     stop = where(is_first | again, loop.stop, 0)
     some, combined = look.anywhere([of_thread])

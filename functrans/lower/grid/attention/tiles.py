@@ -360,9 +360,7 @@ def counted(counter: Scalar, body: Sequence[Statement]) -> For:
     return For(counter, ZERO, as_index(extent_of(counter)), tuple(body))
 
 
-def named_loads(
-    elements: Sequence[Sequence[Scalar]],
-) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
+def named_loads(elements: Sequence[Sequence[Scalar]]) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
     """Loads bound to names: a statement for each row of loads, and the names."""
     rows = [tuple(local(x.dtype) for x in row) for row in elements]
     return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows

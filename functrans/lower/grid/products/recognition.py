@@ -117,11 +117,7 @@ def product_of(root: Root, target: Target) -> Product | None:
 
 
 def _on_tensor_cores(
-    fold: Scalar,
-    sides: _Sides,
-    left: Sequence[Scalar],
-    right: Sequence[Scalar],
-    target: Target,
+    fold: Scalar, sides: _Sides, left: Sequence[Scalar], right: Sequence[Scalar], target: Target
 ) -> Product | None:
     """The product as a sum of fragments, if tensor cores support its operands."""
     grid = target.grid
@@ -193,11 +189,7 @@ def before_widening(x: Scalar) -> Scalar | None:
 
 
 def _by_threads(
-    fold: Scalar,
-    sides: _Sides,
-    left: Sequence[Scalar],
-    right: Sequence[Scalar],
-    grid: Grid,
+    fold: Scalar, sides: _Sides, left: Sequence[Scalar], right: Sequence[Scalar], grid: Grid
 ) -> Product | None:
     """The product with accumulators in the registers of threads."""
     term: Scalar = fold.args[0]

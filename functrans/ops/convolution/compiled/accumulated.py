@@ -229,13 +229,7 @@ class _Accumulated:
         return in_tiles(row.extent, self.of.height, panel)
 
     def _given(
-        self,
-        given: Buffer,
-        part: Scalar,
-        image: Scalar,
-        outer: At,
-        start: Scalar,
-        size: Scalar,
+        self, given: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar, size: Scalar
     ) -> Body:
         """Statements that copy the other operand's part of a block."""
         column, first = self.of.column, self.of.taps[0].label

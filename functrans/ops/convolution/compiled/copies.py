@@ -139,11 +139,7 @@ class Copy:
         return Store(self.target, tuple(map(simplify, self.place(at))), value)
 
     def _around(
-        self,
-        order: Sequence[int],
-        loops: Mapping[int, Scalar],
-        body: Body,
-        machine: Target,
+        self, order: Sequence[int], loops: Mapping[int, Scalar], body: Body, machine: Target
     ) -> Body:
         """Loops around stores, the innermost one with vectors."""
         *outer, last = order

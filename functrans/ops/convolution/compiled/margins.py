@@ -52,10 +52,7 @@ def _unless_finite(y: Buffer, body: Body) -> Body:
     bounds = _bounds(loops, y.extents)
     zeros = local(y.dtype, "zeros")
     element = load(y, loops)
-    return (
-        Reduce((zeros,), ("add",), (element - element,), bounds),
-        If(eq(zeros, 0), (), body),
-    )
+    return (Reduce((zeros,), ("add",), (element - element,), bounds), If(eq(zeros, 0), (), body))
 
 
 def _bounds(

@@ -277,8 +277,7 @@ def arccosh(x: Pair) -> Pair:
     turn = 2 * trigonometric.arctan2(below.im, above.re)
     turn = select(x.re == 0, copysign(math.pi / 2, x.im), turn)
     return Pair(
-        select(infinite, np.inf, rise),
-        select(infinite, trigonometric.arctan2(x.im, x.re), turn),
+        select(infinite, np.inf, rise), select(infinite, trigonometric.arctan2(x.im, x.re), turn)
     )
 
 

@@ -73,10 +73,7 @@ class Numbers:
         small, large = (
             Assign((self.front,), (of(self.a, self.x),)) for of in (front_of_small, front_of_large)
         )
-        return (
-            Let((self.front,), (const(0.0, DOUBLE),)),
-            If(self.a < LARGE, (small,), (large,)),
-        )
+        return (Let((self.front,), (const(0.0, DOUBLE),)), If(self.a < LARGE, (small,), (large,)))
 
     def series(self) -> Statements:
         """P as the prefactor times ``1 + x / (a + 1) (1 + x / (a + 2) (1 + ...))``."""

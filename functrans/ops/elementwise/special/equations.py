@@ -110,9 +110,7 @@ def _oblate_radial(m: Any, c: Any, separation: Any, x: Any, y: Any, slope: Any) 
 def _refused(name: str, domains: Sequence[Domain], reason: NotDifferentiable) -> None:
     """A function and its slope without derivatives."""
     parts(
-        name,
-        part(name, name, 0, domains, reason),
-        part(f"{name}_slope", name, 1, domains, reason),
+        name, part(name, name, 0, domains, reason), part(f"{name}_slope", name, 1, domains, reason)
     )
 
 

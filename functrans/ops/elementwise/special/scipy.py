@@ -178,9 +178,7 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
     return np.asarray(ufunc(*converted)).astype(np.result_type(*operands))[()]
 
 
-def composed(
-    name: str,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function written in primitives for a ufunc of `scipy.special`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

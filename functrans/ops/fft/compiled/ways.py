@@ -212,9 +212,7 @@ class _Transform:
             return (
                 *vector_loop("place", left, self.lanes, first),
                 *lines.transform(
-                    memory,
-                    turns,
-                    lambda k, line, y: self._result((*row, lines.place(k, line)), y),
+                    memory, turns, lambda k, line, y: self._result((*row, lines.place(k, line)), y)
                 ),
             )
 

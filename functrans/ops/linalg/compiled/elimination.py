@@ -211,11 +211,7 @@ def by_rows(at: Emission, a: Buffer, batch: Position, line: Line) -> Substitutio
 
 
 def in_strips(
-    panels: Panels,
-    limits: Elimination,
-    first: Scalar,
-    stop: Scalar,
-    body: Callable[[Panels], Body],
+    panels: Panels, limits: Elimination, first: Scalar, stop: Scalar, body: Callable[[Panels], Body]
 ) -> For:
     """A parallel loop over strips of panels."""
     across = max(min(limits.panels, panels.most // limits.fewest_strips), 1)

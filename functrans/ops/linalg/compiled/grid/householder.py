@@ -116,12 +116,7 @@ class Reflections(Team):
         )
 
     def _reflected(
-        self,
-        rows: Buffer,
-        step: Scalar,
-        scale: Scalar,
-        target: View,
-        column: Scalar,
+        self, rows: Buffer, step: Scalar, scale: Scalar, target: View, column: Scalar
     ) -> Body:
         """One thread reflects one column: twice its component along the vector is subtracted."""
         i, k = index("i", self.n), index("k", self.n)
@@ -146,10 +141,7 @@ class Reflections(Team):
         stored = Store(r, (*self.at, i, j), where(j > i, above, zero))
         k = index("k", self.steps)
         on_it = Store(r, (*self.at, k, k), load(diagonal, (k,)))
-        return (
-            *self.dealt((i, j), (stored,)),
-            self.shared(k, 0, self.steps, (on_it,)),
-        )
+        return (*self.dealt((i, j), (stored,)), self.shared(k, 0, self.steps, (on_it,)))
 
     def orthonormal(self, rows: Buffer, scales: Buffer, q: Buffer) -> For:
         """Each thread reflects a column of the identity matrix."""

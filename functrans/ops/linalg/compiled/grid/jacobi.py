@@ -108,12 +108,7 @@ class _Spectrum(Spectrum):
     # -- rotations ----------------------------------------------------------------------------
 
     def _rotated(
-        self,
-        rows: Matrix,
-        turned: Matrix,
-        less: Buffer,
-        sines: tuple[Buffer, ...],
-        scale: Scale,
+        self, rows: Matrix, turned: Matrix, less: Buffer, sines: tuple[Buffer, ...], scale: Scale
     ) -> Body:
         """Sweeps of rotations until all off-diagonal elements are negligible."""
         left, rest = new_local(self.dtype, "left"), new_local(self.dtype, "rest")
@@ -136,11 +131,7 @@ class _Spectrum(Spectrum):
             While(
                 (self._left(rows, left), Assign((rest,), (left,))),
                 (rest > 0) & (sweep < SWEEPS),
-                (
-                    Let((least,), (threshold(sweep, rest),)),
-                    rounds,
-                    Assign((sweep,), (sweep + 1,)),
-                ),
+                (Let((least,), (threshold(sweep, rest),)), rounds, Assign((sweep,), (sweep + 1,))),
             ),
             Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
         )

@@ -85,12 +85,7 @@ class Part:
         before, until = (load(taken, (as_index(end),)) for end in (0, 1))
         second = runs.middle + (begin - runs.start - before)
         stop = runs.middle + (minimum(begin + count, runs.stop) - runs.start - until)
-        values = (
-            runs.start + before + own,
-            second + (count - 1) - own,
-            until - before - own,
-            stop,
-        )
+        values = (runs.start + before + own, second + (count - 1) - own, until - before - own, stop)
         names = tuple(local(dtype, label) for label in ("ahead", "behind", "left", "stop"))
         self.ahead, self.behind, self.left, self.stop = names
         self.let = Let(names, tuple(convert(value, dtype) for value in values))
