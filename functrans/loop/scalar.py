@@ -113,6 +113,18 @@ def _gone(
     remove(nodes, entry.key)
 
 
+Operator = Callable[["Scalar", "Scalar | Number"], "Scalar"]
+
+
+def _operators(op: str) -> tuple[Operator, Operator]:
+    """The methods of a binary operator, with the node on the left, and on the right."""
+    return lambda x, y: _binary(op, x, y), lambda x, y: _binary(op, y, x)
+
+
+def _comparisons(op: str) -> tuple[Operator, Operator]:
+    return lambda x, y: _compare(op, x, y), lambda x, y: _compare(op, y, x)
+
+
 class Scalar:
     """One number in a loop body: an operation on other scalars.
 
@@ -153,29 +165,17 @@ class Scalar:
             _gone(entry)
         return node
 
-    def __add__(self, other: Scalar | Number) -> Scalar:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Number) -> Scalar:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Scalar | Number) -> Scalar:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Number) -> Scalar:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Scalar | Number) -> Scalar:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Number) -> Scalar:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Scalar | Number) -> Scalar:
-        return _binary("div", self, other)
-
-    def __rtruediv__(self, other: Number) -> Scalar:
-        return _binary("div", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __truediv__, __rtruediv__ = _operators("div")
+    __and__, __rand__ = _operators("and")
+    __or__, __ror__ = _operators("or")
+    __xor__, __rxor__ = _operators("xor")
+    __lshift__, __rlshift__ = _operators("shl")
+    __rshift__, __rrshift__ = _operators("shr")
+    __lt__, __gt__ = _comparisons("lt")
+    __le__, __ge__ = _comparisons("le")
 
     def __neg__(self) -> Scalar:
         return Scalar("neg", (self,), self.dtype)
@@ -183,35 +183,8 @@ class Scalar:
     def __abs__(self) -> Scalar:
         return Scalar("abs", (self,), self.dtype)
 
-    def __and__(self, other: Scalar | Number) -> Scalar:
-        return _binary("and", self, other)
-
-    def __or__(self, other: Scalar | Number) -> Scalar:
-        return _binary("or", self, other)
-
-    def __xor__(self, other: Scalar | Number) -> Scalar:
-        return _binary("xor", self, other)
-
     def __invert__(self) -> Scalar:
         return Scalar("not", (self,), self.dtype)
-
-    def __lshift__(self, other: Scalar | Number) -> Scalar:
-        return _binary("shl", self, other)
-
-    def __rshift__(self, other: Scalar | Number) -> Scalar:
-        return _binary("shr", self, other)
-
-    def __lt__(self, other: Scalar | Number) -> Scalar:
-        return _compare("lt", self, other)
-
-    def __le__(self, other: Scalar | Number) -> Scalar:
-        return _compare("le", self, other)
-
-    def __gt__(self, other: Scalar | Number) -> Scalar:
-        return _compare("lt", other, self)
-
-    def __ge__(self, other: Scalar | Number) -> Scalar:
-        return _compare("le", other, self)
 
     def __bool__(self) -> bool:
         raise TypeError("a Scalar has no truth value: write where(condition, a, b)")
