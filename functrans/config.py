@@ -223,36 +223,22 @@ full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
 calls the library remain. From the environment variable FUNCTRANS_FULL_TRACEBACKS."""
 
 
-def _positive(value: Any) -> Any:
-    return value if type(value) is int and value > 0 else _WRONG
+_WRONG = object()
 
 
-def _not_negative(value: Any) -> Any:
-    return value if type(value) is int and value >= 0 else _WRONG
+def _if(holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """The value itself if a condition holds for it."""
+    return lambda value: value if holds(value) else _WRONG
 
 
-def _truth(value: Any) -> Any:
-    return value if type(value) is bool else _WRONG
-
-
-def _backend(value: Any) -> Any:
-    return value if isinstance(value, str) and value in BACKENDS else _WRONG
-
-
-def _fallback(value: Any) -> Any:
-    return value if value is None or value == "host" else _WRONG
-
-
-def _values(value: Any) -> Any:
-    return value if value is None or value in VALUES else _WRONG
-
-
-def _precision(value: Any) -> Any:
-    return value if isinstance(value, str) and value in PRECISIONS else _WRONG
-
-
-def _cpu(value: Any) -> Any:
-    return value if value is None or (isinstance(value, str) and value in _CPUS) else _WRONG
+_truth = _if(lambda value: type(value) is bool)
+_positive = _if(lambda value: type(value) is int and value > 0)
+_not_negative = _if(lambda value: type(value) is int and value >= 0)
+_backend = _if(lambda value: isinstance(value, str) and value in BACKENDS)
+_precision = _if(lambda value: isinstance(value, str) and value in PRECISIONS)
+_fallback = _if(lambda value: value is None or value == "host")
+_values = _if(lambda value: value is None or value in VALUES)
+_cpu = _if(lambda value: value is None or (isinstance(value, str) and value in _CPUS))
 
 
 def _folder(value: Any) -> Any:
@@ -267,8 +253,6 @@ def _names(value: Any) -> Any:
     names = tuple(value)
     return names if all(isinstance(name, str) for name in names) else _WRONG
 
-
-_WRONG = object()
 
 # For each setting: a function that converts a value (or returns _WRONG), and a description.
 _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {

@@ -173,6 +173,7 @@ ORDERS = ("C", "F", "K", "A", None)
 
 _WITHOUT_MEANING: Meaningless = {
     "order": ORDERS,
+    "overwrite_input": (True, False),
     "subok": (True, False),
     "device": ("cpu", None),
     "like": (None,),

@@ -28,9 +28,8 @@ __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", 
 
 @answers(np.quantile)
 def quantile(
-    a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
     """The ``q``-quantile of the elements, for ``q`` in [0, 1]."""
     x = array(a)
     return _quantile(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
@@ -38,18 +37,15 @@ def quantile(
 
 @answers(np.percentile)
 def percentile(
-    a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
     """The ``q``-th percentile of the elements."""
     x = array(a)
     return _quantile(x, _levels(q, 100, x.dtype), axis, method, keepdims)
 
 
 @answers(np.median)
-def median(
-    a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The median."""
     x, axes = _together(array(a), axis)
     size, last = x.shape[-1], x.ndim - 1
@@ -67,9 +63,7 @@ def median(
 
 
 @answers(np.nanmedian)
-def nanmedian(
-    a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def nanmedian(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The median, ignoring NaN."""
     x, axes = _together(array(a), axis)
     numbers = _Numbers(x)
@@ -80,9 +74,8 @@ def nanmedian(
 
 @answers(np.nanquantile)
 def nanquantile(
-    a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
     """The ``q``-quantile, ignoring NaN."""
     x = array(a)
     return _of_numbers(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
@@ -90,9 +83,8 @@ def nanquantile(
 
 @answers(np.nanpercentile)
 def nanpercentile(
-    a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
     """The ``q``-th percentile, ignoring NaN."""
     x = array(a)
     return _of_numbers(x, _levels(q, 100, x.dtype), axis, method, keepdims)
