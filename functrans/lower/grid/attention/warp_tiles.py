@@ -9,16 +9,13 @@ exchanged through shared memory, as there. (Where the weights are half floats as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from functrans.loop import fragments
 from functrans.loop.fragments import ROWS, WARP
 from functrans.loop.grid import AttentionTile
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
-from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, MatrixMultiply, Panel, Statement
-from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
+from functrans.lower.grid.attention.pairs import PairProduct, Values
 from functrans.lower.grid.attention.tiles import Own, PairTiles
 from functrans.lower.grid.products.recognition import SINGLE, before_widening
 
@@ -74,17 +71,15 @@ class WarpPairTiles(PairTiles):
 
     by_warps = True
 
-    def __init__(
-        self,
-        pairs: Pairs,
-        products: Sequence[PairProduct],
-        values: Sequence[Values],
-        tile: AttentionTile,
-        simplify: Simplifier,
-    ) -> None:
-        super().__init__(pairs, products, values, tile, simplify)
-        self.warps_across = tile.threads // WARP * ROWS // tile.queries
-        self.warp_columns = tile.keys // self.warps_across
+    @property
+    def warps_across(self) -> int:
+        """The number of warps that share rows of a tile."""
+        return self.tile.threads // WARP * ROWS // self.tile.queries
+
+    @property
+    def warp_columns(self) -> int:
+        """The columns of a warp's fragments."""
+        return self.tile.keys // self.warps_across
 
     def products_of(self, thread: Scalar) -> list[Own]:
         """A thread's elements of its warp's fragments: their registers, rows and columns."""
