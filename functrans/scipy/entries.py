@@ -7,11 +7,11 @@ that nothing of SciPy's is imported for it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from operator import attrgetter
-from types import BuiltinFunctionType, FrameType, FunctionType
+from types import BuiltinFunctionType, FrameType, FunctionType, MappingProxyType
 from typing import Any
 
 from functrans.ir.on_device import callers, holds_device
@@ -104,7 +104,13 @@ def take_the_place(name: str, namespace: bool = True) -> None:
 _TRACED = "_of_traced_values"
 
 
-def enter_class(path: str, ours: Function, methods: str, like: Function) -> None:
+def enter_class(
+    path: str,
+    ours: Function,
+    methods: str,
+    like: Function,
+    relatives: Mapping[str, Function] = MappingProxyType({}),
+) -> None:
     """Let a SciPy class be constructed from traced values, and its methods take traced values.
 
     Parameters
@@ -117,10 +123,15 @@ def enter_class(path: str, ours: Function, methods: str, like: Function) -> None
         The names of these methods.
     like : callable
         Converts an object of SciPy's class to one of ours.
+    relatives : mapping of str to type
+        The classes that share their constructor with SciPy's class, by name, as ``ours``.
     """
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        made_of = ours(*args, **kwargs)
+        names = [base.__name__ for base in type(self).__mro__]
+        made_of = next((relatives[name] for name in names if name in relatives), ours)(
+            *args, **kwargs
+        )
         vars(self)[_TRACED] = made_of
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):

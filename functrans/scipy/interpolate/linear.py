@@ -10,6 +10,7 @@ import numpy as np
 from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
+from functrans.scipy.define import double
 from functrans.scipy.interpolate.cubic import PchipInterpolator
 from functrans.scipy.interpolate.piecewise import check_increasing, placed
 from functrans.scipy.interpolate.splines import make_interp_spline
@@ -135,7 +136,7 @@ class RegularGridInterpolator:
     Parameters
     ----------
     points : tuple of arrays of shape (m_i,)
-        Increasing; also decreasing, if they are not traced.
+        Increasing or decreasing.
     values : array of shape (m_1, ..., m_n, ...)
     method : {"linear", "nearest", "slinear", "cubic", "quintic", "pchip"}
     bounds_error : bool
@@ -163,7 +164,8 @@ class RegularGridInterpolator:
         fill_value: Any = np.nan,
     ) -> None:
         self.values = inexact(values)
-        self.grid = tuple(self._increasing(i, inexact(p)) for i, p in enumerate(points))
+        self._decreasing: dict[int, Any] = {}  # by dimension: whether its coordinates decrease
+        self.grid = tuple(self._increasing(i, double(p)) for i, p in enumerate(points))
         self.method = method
         if method not in ("linear", "nearest", "pchip", *_GRID_DEGREES):
             raise ValueError(f"Method '{method}' is not defined")
@@ -179,7 +181,10 @@ class RegularGridInterpolator:
     def _increasing(self, i: int, axis: Any) -> Any:
         """Coordinates of the grid, which are reversed with the values if they decrease."""
         plain = known(axis)
-        if plain is None or plain.size < 2 or plain[0] < plain[-1]:
+        if plain is None:
+            self._decreasing[i] = axis[0] > axis[-1]
+            return np.where(self._decreasing[i], np.flip(axis), axis)
+        if plain.size < 2 or plain[0] < plain[-1]:
             return axis
         self.values = np.flip(self.values, i)
         return np.flip(axis)
@@ -188,8 +193,8 @@ class RegularGridInterpolator:
         """The values at points of shape (..., n), or at a tuple of n arrays that broadcast."""
         dimensions = len(self.grid)
         if isinstance(xi, tuple):
-            xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
-        elif (xi := inexact(xi)).ndim == 1:
+            xi = np.stack(np.broadcast_arrays(*map(double, xi)), axis=-1)
+        elif (xi := double(xi)).ndim == 1:
             xi = xi.reshape(-1, dimensions)
         if xi.shape[-1] != dimensions:
             raise ValueError(
@@ -216,10 +221,11 @@ class RegularGridInterpolator:
         method = method or self.method
         if method in _GRID_DEGREES:
             degrees = [_GRID_DEGREES[method]] * dimensions
-            knots, c = coefficients(self.grid, self.values, degrees)
+            knots, c = coefficients(self.grid, self._in_order(), degrees)
             value = evaluated(knots, c, degrees, list(places.T))
         elif method == "pchip":
-            value = np.stack([self._monotone(place) for place in places])
+            values = self._in_order()
+            value = np.stack([self._monotone(values, place) for place in places])
         else:
             value = self._between(lower, fractions, tail, method)
         if self._fill is not None:
@@ -228,9 +234,15 @@ class RegularGridInterpolator:
         value = np.where(unknown.reshape(-1, *tail), np.nan, value)
         return value.reshape((*shape, *self.values.shape[dimensions:]))
 
-    def _monotone(self, place: Any) -> Any:
+    def _in_order(self) -> Any:
+        """The values in the order of the increasing coordinates."""
+        values = self.values
+        for i, decreases in self._decreasing.items():
+            values = np.where(decreases, np.flip(values, i), values)
+        return values
+
+    def _monotone(self, value: Any, place: Any) -> Any:
         """The value at one point, by a `PchipInterpolator` along each axis in turn."""
-        value = self.values
         for i in reversed(range(len(self.grid))):
             value = PchipInterpolator(self.grid[i], value, axis=i)(place[i])
         return value
@@ -251,10 +263,12 @@ class RegularGridInterpolator:
         return total
 
     def _at(self, indices: Any) -> Any:
-        """The values at points of the grid."""
+        """The values at points of the grid, given by their indices in increasing coordinates."""
         sizes = self.values.shape[: len(self.grid)]
         flat: Any = 0
-        for i, size in zip(indices, sizes, strict=True):
+        for axis, (i, size) in enumerate(zip(indices, sizes, strict=True)):
+            if axis in self._decreasing:
+                i = np.where(self._decreasing[axis], size - 1 - i, i)
             flat = flat * size + i
         return take(self.values.reshape(-1, *self.values.shape[len(sizes) :]), flat, axis=0)
 

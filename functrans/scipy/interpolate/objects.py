@@ -20,18 +20,17 @@ from functrans.scipy.interpolate.linear import (
     RegularGridInterpolator,
     interp1d,
 )
-from functrans.scipy.interpolate.piecewise import PPoly
+from functrans.scipy.interpolate.piecewise import BPoly, PPoly
 from functrans.scipy.interpolate.scattered import NearestNDInterpolator, RBFInterpolator
 from functrans.scipy.interpolate.splines import BSpline
 from functrans.scipy.interpolate.tensor import RectBivariateSpline
 
-_scipys_ppoly = lazy("scipy.interpolate:PPoly")
+_scipys_bpoly = lazy("scipy.interpolate:BPoly")
 
 
 def _ppoly(scipys: Any) -> PPoly:
-    if type(scipys).__name__ == "BPoly":
-        scipys = _scipys_ppoly.resolve().from_bernstein_basis(scipys)
-    return PPoly(scipys.c, scipys.x, scipys.extrapolate, scipys.axis)
+    ours = BPoly if isinstance(scipys, _scipys_bpoly.resolve()) else PPoly
+    return ours(scipys.c, scipys.x, scipys.extrapolate, scipys.axis)
 
 
 def _bspline(scipys: Any) -> BSpline:
@@ -103,4 +102,5 @@ _CLASSES: dict[type, tuple[str, Callable[[Any], Any]]] = {
 """For each class, the methods that dispatch, and the conversion of SciPy's object to ours."""
 
 for _ours, (_methods, _like) in _CLASSES.items():
-    enter_class(f"scipy.interpolate:{_ours.__name__}", _ours, _methods, _like)
+    _relatives = {"BPoly": BPoly} if _ours is PPoly else {}
+    enter_class(f"scipy.interpolate:{_ours.__name__}", _ours, _methods, _like, _relatives)

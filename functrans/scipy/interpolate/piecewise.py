@@ -27,7 +27,7 @@ class PPoly:
         Coefficients of the powers k - 1, ..., 1, 0 of the distance from the left end of each
         interval.
     x : array of shape (m + 1,)
-        Breakpoints, in increasing order.
+        Breakpoints, in increasing or decreasing order.
     extrapolate : bool or "periodic"
         Whether the first and the last polynomial continue outside; otherwise values there are NaN.
     axis : int
@@ -70,7 +70,8 @@ class PPoly:
         if extrapolate == "periodic":
             flat = first + (flat - first) % (last - first)
         intervals = self.x.shape[0] - 1
-        i = np.clip(np.searchsorted(self.x, flat, side="right") - 1, 0, intervals - 1)
+        x, t = _increasing(self.x, flat)
+        i = np.clip(np.searchsorted(x, t, side="right") - 1, 0, intervals - 1)
         tail = [1] * (self.c.ndim - 2)
         distance = (flat - take(self.x, i)).reshape(-1, *tail)
         coefficients = take(self.c, i, axis=1)
@@ -79,7 +80,7 @@ class PPoly:
             value = value * distance + coefficient
         outside = np.isnan(flat)
         if not extrapolate:
-            outside = outside | (flat < first) | (flat > last)
+            outside = outside | (t < x[0]) | (t > x[-1])
         value = np.where(outside.reshape(-1, *tail), np.nan, value)
         return placed(value, places.shape, self.axis)
 
@@ -132,6 +133,36 @@ class PPoly:
             return turns * whole(last) + whole(x - turns * period)
 
         return since_the_first(inexact(b)) - since_the_first(inexact(a))
+
+
+class BPoly(PPoly):
+    """A piecewise polynomial whose coefficients are of Bernstein polynomials.
+
+    Its values only; `scipy.interpolate.BPoly` implements the other methods, for plain coefficients.
+    """
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """The values, or the ``nu``-th derivatives, at points of any shape."""
+        return self._in_powers()(x, nu, extrapolate)
+
+    def _in_powers(self) -> PPoly:
+        """The same polynomial by its coefficients of powers: the scaled differences of ``c``."""
+        degree = self.c.shape[0] - 1
+        steps = np.diff(self.x).reshape(-1, *[1] * (self.c.ndim - 2))
+        powers = [
+            math.comb(degree, n) * np.diff(self.c, n, axis=0)[0] / steps**n
+            for n in range(degree, -1, -1)
+        ]
+        return PPoly(np.stack(powers), self.x, self.extrapolate, self.axis)
+
+
+def _increasing(x: Any, t: Any) -> tuple[Any, Any]:
+    """Breakpoints and evaluation points, with the opposite sign if the breakpoints decrease."""
+    plain = known(x)
+    if plain is not None and plain[0] <= plain[-1]:
+        return x, t
+    way = np.where(x[0] > x[-1], -1.0, 1.0)
+    return way * x, way * t
 
 
 def placed(values: Any, shape: tuple[int, ...], axis: int) -> Any:

@@ -57,6 +57,8 @@ def test_grids_that_decrease(method):
     expected = scipy.interpolate.RegularGridInterpolator(grid, values, method)(places)
     found = jit(lambda v: interpolate.RegularGridInterpolator(grid, v, method)(places))(values)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    at = jit(lambda grid, v: interpolate.RegularGridInterpolator(grid, v, method)(places))
+    np.testing.assert_allclose(at(grid, values), expected, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("fill", [np.nan, None, 0.5])

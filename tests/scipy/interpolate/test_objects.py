@@ -58,6 +58,23 @@ def test_a_bernstein_polynomial():
     np.testing.assert_allclose(traced(lambda t: f(t))(T[:2]), f(T[:2]))
     assert grad(lambda t: f(t))(0.5) == 2.0
 
+    def of(c):
+        return interpolate.BPoly(c, X, "periodic")(T + 5.0, 1)
+
+    c = np.random.default_rng(0).normal(size=(4, 5, 2))
+    np.testing.assert_allclose(traced(of)(c), of(c), rtol=1e-10)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False, "periodic"])
+def test_breakpoints_that_decrease(extrapolate):
+    c, places = np.random.default_rng(0).normal(size=(3, 5)), np.append(T, [-1.0, 0.7, 4.5])
+
+    def values(x):
+        f = interpolate.PPoly(c, x, extrapolate)
+        return np.stack([f(places), f.antiderivative()(places)])
+
+    np.testing.assert_allclose(traced(values)(X[::-1]), values(X[::-1]), rtol=1e-10)
+
 
 def test_one_that_has_no_form():
     f = interpolate.KroghInterpolator(X, Y)
