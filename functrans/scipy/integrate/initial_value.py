@@ -132,6 +132,7 @@ def solve_ivp(
     if y.ndim != 1:
         raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
     dtype = np.result_type(y.dtype, field(t0, y).dtype)
+    _check_steps(first_step, max_step, end - t0, atol, y)
     problem = _problem(field, method, t0, end, rtol, atol, max_step)
     state = start(problem, t0, y.astype(dtype), first_step)
     several = isinstance(events, (list, tuple))
@@ -139,14 +140,14 @@ def solve_ivp(
     watching = [event_of(event, args if args is not None else ()) for event in watched]
     if t_eval is not None:
         times = double(t_eval)
-        _check_times(times, t0, end)
+        ordered = _ordered(times, t0, end)
     asked = (state.t, state.y, state.slope, state.size, problem.end)
     has_path = all(known(x) is not None for x in asked)
     if not has_path:
         _refuse_unknown(t_eval, events)
     if not has_path or (t_eval is not None and not dense_output and events is None):
         ys, last = _at(problem, state, times)
-        made = _Made(times, ys.T, _anew(problem, state) if dense_output else None, last)
+        made = _Made(times, ordered(ys).T, _anew(problem, state) if dense_output else None, last)
     else:
         path = path_of(problem, state, watching)
         if path.length == 0:
@@ -206,7 +207,7 @@ def _anew(problem: Problem, state: State) -> Callable[[Any], Any]:
         t = inexact(t)
         flat = t.reshape(-1)
         order = np.argsort(flat * problem.direction)
-        ys, _ = _at(problem, state, flat[order])
+        ys, _ = _at(problem, state, take(flat, order))
         ys = ys[np.argsort(order)]
         return ys[0] if t.ndim == 0 else ys.T
 
@@ -281,18 +282,52 @@ def _problem(
     )  # fmt: skip
 
 
-def _check_times(times: Any, t0: Any, end: Any) -> None:
-    """Raise if times are known to be outside the interval, or out of order."""
+def _ordered(times: Any, t0: Any, end: Any) -> Callable[[Any], Any]:
+    """Raise if times are known to be outside the interval, or out of order.
+
+    If they are not known, the result replaces the solution at such times by NaN.
+    """
     if times.ndim != 1:
         raise ValueError("`t_eval` must be 1-dimensional.")
     plain = [known(x) for x in (times, t0, end)]
     if any(x is None for x in plain):
-        return
+        return lambda ys: np.where(_misplaced(times, t0, end)[:, None], np.nan, ys)
     ts, first, last = plain
     if np.any(ts < min(first, last)) or np.any(ts > max(first, last)):
         raise ValueError("Values in `t_eval` are not within `t_span`.")
-    if np.any(np.diff(ts) * np.where(last < first, -1, 1) <= 0):
+    if first != last and np.any(np.diff(ts) * np.where(last < first, -1, 1) <= 0):
         raise ValueError("Values in `t_eval` are not properly sorted.")
+    return lambda ys: ys
+
+
+def _misplaced(times: Any, t0: Any, end: Any) -> Any:
+    """Which times are outside the interval, by more than rounding, or before an earlier one."""
+    times, t0, end = (stop_gradient(x) for x in (times, t0, end))
+    way = np.where(end < t0, -1.0, 1.0)
+    since, rounding = way * (times - t0), 1e-14 * (np.abs(t0) + np.abs(end))
+    outside = (since < -rounding) | (since > way * (end - t0) + rounding)
+    return outside | (since < np.maximum.accumulate(since))
+
+
+def _check_steps(first_step: Any, max_step: Any, whole: Any, atol: Any, y: Any) -> None:
+    """Raise if sizes of steps, or tolerances, are known to be out of range."""
+
+    def holds(test: Callable[..., Any], *operands: Any) -> bool:
+        plain = [known(array(x)) for x in operands]
+        return all(x is not None for x in plain) and bool(np.any(test(*plain)))
+
+    if holds(lambda most: most <= 0, max_step):
+        raise ValueError("`max_step` must be positive.")
+    if np.ndim(atol) > 0 and np.shape(atol) != y.shape:
+        raise ValueError("`atol` has wrong shape.")
+    if holds(lambda tolerance: tolerance < 0, atol):
+        raise ValueError("`atol` must be positive.")
+    if first_step is None:
+        return
+    if holds(lambda first: first <= 0, first_step):
+        raise ValueError("`first_step` must be positive.")
+    if holds(lambda first, whole: first > np.abs(whole), first_step, whole):
+        raise ValueError("`first_step` exceeds bounds.")
 
 
 class _Progress(NamedTuple):
@@ -436,5 +471,13 @@ def odeint(
         default if rtol is None else rtol, default if atol is None else atol, hmax or np.inf,
     )  # fmt: skip
     y = y.astype(np.result_type(y.dtype, field(times[0], y).dtype))
+    plain = known(times)
+    if plain is not None and len({*np.sign(np.diff(plain))} - {0.0}) > 1:
+        raise ValueError(
+            "The values in t must be monotonically increasing or monotonically decreasing; "
+            "repeated values are allowed."
+        )
     ys, _ = _at(problem, start(problem, times[0], y, h0 or None), times[1:])
+    if plain is None:
+        ys = np.where(_misplaced(times[1:], times[0], times[-1])[:, None], np.nan, ys)
     return concatenate([y[None], ys])

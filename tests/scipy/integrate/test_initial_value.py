@@ -199,6 +199,33 @@ def test_times_that_are_none_of_the_solution(times, words):
         jit(lambda r: solve(integrate, r, (0.0, 2.0), t_eval=times).y)(RATES)
 
 
+def test_times_that_are_not_known_are_nan_where_scipy_raises():
+    at = jit(lambda times: solve(integrate, RATES, (2.0, 0.0), t_eval=times).y)
+    expected = solve(scipy.integrate, RATES, (2.0, 0.0), t_eval=[1.5, 0.5]).y
+    found = at(np.array([2.5, 1.5, 1.5, 1.9, 0.5, -0.1]))
+    np.testing.assert_allclose(found[:, [1, 2, 4]], expected[:, [0, 0, 1]], rtol=1e-9)
+    assert np.all(np.isnan(found[:, [0, 3, 5]]))
+
+    def by_odeint(times):
+        return integrate.odeint(field, START, times, (RATES,), tfirst=True)
+
+    times = np.array([0.0, 0.5, 2.0, 1.0])
+    np.testing.assert_array_equal(
+        np.isnan(jit(by_odeint)(times)[:, 0]), [False, False, True, True]
+    )
+    with pytest.raises(ValueError, match="monotonically"):
+        jit(lambda r: by_odeint(times) * r)(1.0)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"max_step": -1.0}, "max_step"), ({"first_step": 0.0}, "positive"),
+    ({"first_step": 3.0}, "exceeds"), ({"atol": -1.0}, "atol"), ({"atol": [1e-3]}, "shape"),
+])  # fmt: skip
+def test_steps_and_tolerances_out_of_range(options, words):
+    with pytest.raises(ValueError, match=words):
+        jit(lambda r: solve(integrate, r, (0.0, 2.0), t_eval=[1.0], **options).y)(RATES)
+
+
 # -- stiff problems, events, dense output ----------------------------------------------------------
 
 
@@ -322,6 +349,15 @@ def test_a_dense_output_under_jit():
         return found.sol(np.array([1.5, 0.2]))[0]
 
     np.testing.assert_allclose(vmap(at)(np.array([9.81]))[0], at(9.81), rtol=1e-8)
+
+
+def test_a_dense_output_of_a_traced_interval():
+    places = np.array([1.1, 0.2, 2.5])
+    expected = solve(scipy.integrate, RATES, (0.0, 2.0), dense_output=True).sol(places)
+    found = jit(lambda end: solve(
+        integrate, RATES, (0.0, end), t_eval=np.zeros(0), dense_output=True
+    ).sol(places))(2.0)  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_events_under_jit_are_refused():
