@@ -3,7 +3,8 @@
 The rule is that of QUADPACK's `qk21`, with its estimate of the error (Piessens, de Doncker-Kapenga,
 Ueberhuber and Kahaner, QUADPACK, 1983). The interval is bisected where the error is greatest, until
 it is small enough. This search is not differentiated; then the integrand is summed over the parts
-that were found, and the sum is differentiated.
+that were found, and the sum is differentiated. Of the edges of the parts, only the limits of the
+integral move with it, so that jumps and kinks of the integrand elsewhere stay where they are.
 """
 
 from __future__ import annotations
@@ -138,16 +139,35 @@ def _result_type(f: Integrand) -> tuple[tuple[int, ...], Any]:
     return found.shape, found.dtype
 
 
-def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> tuple[Any, Any]:
-    """The integral of a function between edges, and an estimate of its error.
+class _Integral(NamedTuple):
+    """The integral of a function between finite limits."""
 
-    The edges are known. The function maps a number to an array of any shape.
+    f: Integrand
+    """Maps a number to an array of any shape."""
+    start: Any
+    end: Any
+
+
+def adaptive(
+    integral: _Integral, edges: Any, epsabs: Any, epsrel: Any, limit: int
+) -> tuple[Any, Any]:
+    """The value of an integral, and an estimate of its error.
+
+    The edges of the first parts are known, as fractions of the interval.
     """
-    parts = _Parts(*map(stop_gradient, _bisected(f, edges, epsabs, epsrel, limit)))
+    f, start, end = integral
+    origin, length = stop_gradient(start), stop_gradient(end - start)
+
+    def scaled(u: Any) -> Any:
+        return length * f(origin + length * u)
+
+    parts = _Parts(*map(stop_gradient, _bisected(scaled, edges, epsabs, epsrel, limit)))
     used = np.arange(parts.left.shape[0]) < parts.count
     error, count = np.sum(np.where(used, parts.error, 0.0)), known(parts.count)
 
     def over(left: Any, right: Any) -> Any:
+        left = np.where(left == 0.0, start, origin + length * left)
+        right = np.where(right == 1.0, end, origin + length * right)
         half = (right - left) / 2
         values = vmap(f)((left + right) / 2 + half * NODES)
         return half * np.sum(KRONROD.reshape(-1, *[1] * (values.ndim - 1)) * values, axis=0)
@@ -160,36 +180,34 @@ def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> 
         i, total = state
         return i + 1, total + over(parts.left[i], parts.right[i])
 
-    start = (0, np.zeros_like(parts.integral[0]))
-    return while_loop(lambda state: state[0] < parts.count, add, start)[1], error
+    nothing = (0, np.zeros_like(parts.integral[0]))
+    return while_loop(lambda state: state[0] < parts.count, add, nothing)[1], error
 
 
-def _from_0_to_1(f: Integrand, a: Any, b: Any) -> Integrand:
-    """The integrand after a substitution whose variable goes from 0 to 1.
-
-    For an infinite limit, the variable is a reciprocal, as in QUADPACK's `qagi`.
-    """
+def _between_finite_limits(f: Integrand, a: Any, b: Any) -> _Integral:
+    """An integral whose limits may be infinite: with a reciprocal, as in QUADPACK's `qagi`."""
     infinite = [_is_infinite(x) for x in (a, b)]
     if not any(infinite):
-        return lambda u: (b - a) * f(a + (b - a) * u)
+        return _Integral(f, a, b)
     if all(infinite):
         if known(a) == known(b):
-            return lambda u: 0.0 * f(u)
+            return _Integral(lambda u: 0.0 * f(u), 0.0, 1.0)
         sign = 1.0 if known(a) < 0 else -1.0
 
         def both_ways(u: Any) -> Any:
             x = (1 - u) / u
             return sign * (f(x) + f(-x)) / (u * u)
 
-        return both_ways
+        return _Integral(both_ways, 0.0, 1.0)
     start, end = (b, a) if infinite[0] else (a, b)
     way = 1.0 if known(end) > 0 else -1.0
     sign = -way if infinite[0] else way
+    origin = stop_gradient(start)
 
     def to_one_side(u: Any) -> Any:
-        return sign * f(start + way * (1 - u) / u) / (u * u)
+        return sign * f(origin + way * (1 - u) / u) / (u * u)
 
-    return to_one_side
+    return _Integral(to_one_side, 0.0, 1 / (1 + way * (start - origin)))
 
 
 def _is_infinite(x: Any) -> bool:
@@ -272,8 +290,8 @@ def quad(
     )
     args = args if isinstance(args, tuple) else (args,)
     a, b = _limit_of(a), _limit_of(b)
-    f = _from_0_to_1(lambda x: array(func(x, *args)), a, b)
-    integral, error = adaptive(f, _edges(a, b, points), epsabs, epsrel, limit)
+    whole = _between_finite_limits(lambda x: array(func(x, *args)), a, b)
+    integral, error = adaptive(whole, _edges(a, b, points), epsabs, epsrel, limit)
     if integral.ndim:
         raise ValueError(
             f"the integrand of quad gives an array of shape {integral.shape}: use quad_vec"
@@ -332,8 +350,8 @@ def quad_vec(
     refuse_options("scipy.integrate.quad_vec", [("full_output", full_output, "leave it out")])
     args = args if isinstance(args, tuple) else (args,)
     a, b = _limit_of(a), _limit_of(b)
-    g = _from_0_to_1(lambda x: array(f(x, *args)), a, b)
-    return adaptive(g, _edges(a, b, points), epsabs, epsrel, min(limit, _MOST_PARTS))
+    whole = _between_finite_limits(lambda x: array(f(x, *args)), a, b)
+    return adaptive(whole, _edges(a, b, points), epsabs, epsrel, min(limit, _MOST_PARTS))
 
 
 @within_traces("scipy.integrate:nquad")

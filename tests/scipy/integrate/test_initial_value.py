@@ -210,9 +210,7 @@ def test_times_that_are_not_known_are_nan_where_scipy_raises():
         return integrate.odeint(field, START, times, (RATES,), tfirst=True)
 
     times = np.array([0.0, 0.5, 2.0, 1.0])
-    np.testing.assert_array_equal(
-        np.isnan(jit(by_odeint)(times)[:, 0]), [False, False, True, True]
-    )
+    np.testing.assert_array_equal(np.isnan(jit(by_odeint)(times)[:, 0]), [False, False, True, True])
     with pytest.raises(ValueError, match="monotonically"):
         jit(lambda r: by_odeint(times) * r)(1.0)
 

@@ -76,6 +76,18 @@ def test_by_the_limits():
     np.testing.assert_allclose(grad(grad(between, 1), 1)(0.3, 2.0), -np.sin(2.0))
 
 
+@pytest.mark.parametrize("a", [-0.7, 0.1, 1.4])
+def test_by_a_limit_of_an_integrand_with_jumps_and_kinks(a):
+    def density(x):
+        return np.where(x > 0.3, 2.0, 1.0) * np.exp(-np.abs(x))
+
+    slope = -np.sign(a) * density(a)
+    for end in (2.0, -2.0, np.inf, -np.inf):
+        first = grad(lambda a, end=end: integrate.quad(density, a, end)[0])
+        np.testing.assert_allclose(first(a), -density(a), rtol=1e-9)
+        np.testing.assert_allclose(grad(first)(a), -slope, rtol=1e-8)
+
+
 def test_lanes():
     ends = np.array([0.5, 3.0, -1.0])
     found = vmap(lambda b: integrate.quad(lambda x: np.cos(20 * b * x), 0.0, b)[0])(ends)
