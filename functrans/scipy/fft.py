@@ -82,9 +82,16 @@ def _several(transform: Transform, default: Any = None) -> Transform:
         x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False,
         workers: Any = None, *, plan: Any = None,
     ) -> Any:  # fmt: skip
+        _check_unique(axes, np.ndim(x))
         return transform(x, s, axes, norm)
 
     return traced
+
+
+def _check_unique(axes: Any, ndim: int) -> None:
+    """Raise if an axis is given twice. NumPy transforms along it twice, and SciPy refuses."""
+    if np.iterable(axes) and len({axis % ndim for axis in axes}) < len(axes):
+        raise ValueError("all axes must be unique")
 
 
 def _hfftn(a: Any, s: Any, axes: Any, norm: Any) -> Any:
@@ -222,6 +229,8 @@ def _along_several(kind: str, inverse: bool) -> Transform:
             s = (s,)
         if isinstance(axes, (int, np.integer)):
             axes = (axes,)
+
+        _check_unique(axes, x.ndim)
 
         def transform(x: Any, extent: int, axis: int, norm: Any) -> Any:
             return _trigonometric(x, kind, type, extent, axis, norm, inverse, orthogonalize)

@@ -59,6 +59,13 @@ def test_what_is_refused():
     np.testing.assert_array_equal(ffft.fht(X, 0.1, 0.5), scipy.fft.fht(X, 0.1, 0.5))
 
 
+@pytest.mark.parametrize("name", ["fftn", "irfftn", "hfftn", "dctn"])
+def test_an_axis_that_is_given_twice(name):
+    for module in (scipy.fft, ffft):
+        with pytest.raises(ValueError, match="unique"):
+            jit(lambda x, module=module: getattr(module, name)(x, axes=(0, -2)))(np.ones((3, 4)))
+
+
 def test_single_precision():
     x = X.astype(np.float32)
     for transform in (ffft.dct, ffft.rfft, ffft.idst):
