@@ -376,6 +376,8 @@ def ttest_ind(
     (mean, v1, n1), (other, v2, n2) = map(_mean_and_variance, samples)
     if equal_var:
         df: Any = float(n1 + n2 - 2)
+        # the variance of one element, which is not defined, has no share in the pooled one
+        v1, v2 = (v if n > 1 else np.zeros_like(v) for v, n in ((v1, n1), (v2, n2)))
         pooled = ((n1 - 1) * v1 + (n2 - 1) * v2) / df
         size = np.sqrt(pooled * (1 / n1 + 1 / n2))
     else:

@@ -263,7 +263,14 @@ def gstd(
     1.0
     """
     propagates("gstd", nan_policy)
-    return exp(std(log(inexact(a)), axis, ddof=ddof, keepdims=keepdims))
+    return exp(_deviation(log(inexact(a)), axis, ddof, keepdims))
+
+
+def _deviation(a: Any, axis: Any, ddof: int, keepdims: bool = True) -> Any:
+    """The standard deviation; NaN, not infinite as NumPy's, without degrees of freedom."""
+    if _size(a, axis) <= ddof:
+        return std(a, axis, keepdims=keepdims) * np.nan
+    return std(a, axis, ddof=ddof, keepdims=keepdims)
 
 
 @answers("scipy.stats:zscore")
@@ -278,7 +285,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     """
     propagates("zscore", nan_policy)
     a = inexact(a)
-    deviation, middle = std(a, axis, ddof=ddof, keepdims=True), mean(a, axis, keepdims=True)
+    deviation, middle = _deviation(a, axis, ddof), mean(a, axis, keepdims=True)
     rounded = deviation <= np.finfo(a.dtype).eps * np.abs(middle)
     return (a - middle) / np.where(rounded, np.nan, deviation)
 
@@ -298,7 +305,7 @@ def zmap(
     propagates("zmap", nan_policy)
     compare = inexact(compare)
     off = inexact(scores) - mean(compare, axis, keepdims=True)
-    return off / std(compare, axis, ddof=ddof, keepdims=True)
+    return off / _deviation(compare, axis, ddof)
 
 
 @answers("scipy.stats:entropy")

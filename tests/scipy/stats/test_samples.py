@@ -200,6 +200,21 @@ def test_nan_is_propagated(name):
             np.testing.assert_allclose(a[i], b, rtol=1e-9)
 
 
+def test_samples_without_degrees_of_freedom():
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([0.5])
+
+    def of(x, y):
+        by_ddof = stats.zscore, stats.gzscore, stats.gstd
+        return (
+            *(f(x, ddof=ddof) for f in by_ddof for ddof in (2, 3)),
+            stats.zmap(x, y, ddof=1), *stats.ttest_ind(x, y)[:], *stats.ttest_ind(y, x[:1])[:],
+        )  # fmt: skip
+
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        for found, expected in zip(jit(of)(x, y), of(x, y), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e180, 1e-180, 0.0])
 def test_a_correlation_has_no_scale(scale):
     """Squares overflow and underflow; equal numbers have none, although their mean is rounded."""
