@@ -90,7 +90,7 @@ def _several(transform: Transform, default: Any = None) -> Transform:
 
 def _check_unique(axes: Any, ndim: int) -> None:
     """Raise if an axis is given twice. NumPy transforms along it twice, and SciPy refuses."""
-    if np.iterable(axes) and len({axis % ndim for axis in axes}) < len(axes):
+    if np.ndim(axes) == 1 and len({axis % ndim for axis in axes}) < len(axes):
         raise ValueError("all axes must be unique")
 
 
