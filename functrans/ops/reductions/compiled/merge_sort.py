@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
+from functrans.ir.types import Aval
 from functrans.loop.nodes import INDEX, ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import BOOL, Scalar, convert, maximum, minimum, where
@@ -85,6 +86,12 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     if target.vector_bytes >= limits.wide:
         longest = limits.unnumbered // 2 * keys.nbytes
     return extent <= longest and _axis_of_lanes(keys, lines, target) is not None
+
+
+def sorts_in_lanes(aval: Aval, target: Target) -> bool:
+    """Whether a network sorts lines along the last axis, without numbers, side by side."""
+    keys = Keys(aval.dtype, aval.shape[-1], numbered=False)
+    return _axis_of_lanes(keys, aval.shape[:-1], target) is not None
 
 
 def _emit(at: Emission, numbered: bool) -> None:
