@@ -26,10 +26,10 @@ _sorts_in_lanes = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_in_la
 class Ranks(NamedTuple):
     """Where order statistics are faster than sorts. Measured."""
 
-    fewest: int = 96
-    """The fewest elements of a line."""
-    bits: int = 128
-    """The most bits of the keys of all ranks that are searched for: each takes a pass."""
+    most: int = 2
+    """The most ranks, apart from each other, that are searched for, since each takes its time."""
+    elements: int = 3
+    """The fewest elements of a line for each bit of the keys of all ranks, which takes a pass."""
 
 
 class _Rank(NamedTuple):
@@ -53,6 +53,7 @@ def select_ranks(graph: Graph, target: Target) -> Graph:
     for eqn in graph.eqns:
         for atom in set(eqn.inputs):
             readers[atom].append(eqn)
+    limits = target[Ranks]
     rules: dict[Eqn, Rule] = {}
     found: dict[_Rank, Any] = {}
     for eqn in sorts:
@@ -63,7 +64,8 @@ def select_ranks(graph: Graph, target: Target) -> Graph:
         own: dict[Eqn, Rule] = {}
         places = {read: _places(read.params["index"][-1]) for read in reads}
         ranks = [_Rank(x, *run) for run in _runs(set().union(*places.values()))]
-        if len(ranks) * 8 * x.aval.dtype.itemsize > target[Ranks].bits:
+        bits = len(ranks) * 8 * x.aval.dtype.itemsize
+        if len(ranks) > limits.most or x.aval.shape[-1] < limits.elements * bits:
             continue
         for read in reads:
             rank = _holder(ranks, places[read])
@@ -76,11 +78,11 @@ def select_ranks(graph: Graph, target: Target) -> Graph:
 
 
 def _is_fit(eqn: Eqn, target: Target) -> bool:
-    """Whether bisection takes less time than a sort of the same lines."""
+    """Whether bisection has a form for the lines of a sort, and a network does not sort them."""
     (x,) = eqn.inputs
     if x.aval.dtype not in DTYPES or eqn.params["axis"] != x.aval.ndim - 1:
         return False
-    return x.aval.shape[-1] >= target[Ranks].fewest and not _sorts_in_lanes(x.aval, target)
+    return x.aval.shape[-1] > 0 and not _sorts_in_lanes(x.aval, target)
 
 
 def _places(entry: int | Range) -> set[int]:

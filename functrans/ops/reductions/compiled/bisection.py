@@ -2,7 +2,8 @@
 
 Each step counts the elements up to the middle of the range, in vectors and without a branch, and
 halves it: as many steps as a key has bits. A sort by digits moves each key once for each byte, one
-by one, which takes longer. The next element in order takes one more pass.
+by one, which takes longer. The next element in order takes one more pass. Lines that are in order
+already are only read once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functrans.loop.scalar import Scalar, bitcast, const, convert, eq, where
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
+from functrans.ops.reductions.compiled.merge_sort import out_of_order
 from functrans.ops.reductions.compiled.sort_keys import Keys
 
 Body = tuple[Statement, ...]
@@ -32,7 +34,13 @@ def emit(at: Emission) -> None:
     *lines, extent = source.extents
     line = tuple(index("line", n) for n in lines)
     rank: int = at.eqn.params["rank"]
-    body = _Line(at, source, line, extent).found(target, rank)
+    own = _Line(at, source, line, extent)
+    check, disordered = out_of_order(own.element, extent, at)
+    copies = tuple(
+        Store(target, (*line, as_index(i)), own.element(as_index(rank + i)))
+        for i in range(target.extents[-1])
+    )
+    body = (*check, If(disordered, own.found(target, rank), copies))
     work = at.eqn.inputs[0].aval.size * 8 * source.dtype.itemsize
     at.call(nest(line[:1], nest(line[1:], body), parallel=True), work=work)
 

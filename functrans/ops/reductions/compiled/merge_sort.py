@@ -12,7 +12,7 @@ element follows its key and breaks ties; a merge prefers its first run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -183,16 +183,7 @@ class _Sort(NamedTuple):
         def element(place: Scalar) -> Scalar:
             return load(self.source, self.position(line, place))
 
-        def falls(place: Scalar) -> Scalar:  # or NaN follows
-            return ~(element(place) <= element(place + 1))
-
-        lanes = self.at.target.lanes(self.source.dtype.itemsize)
-        # the first pairs show that most other rows are not in order
-        pairs = self.keys.extent - 1
-        early = fold("or", [min(pairs, BEGINNING)], falls)
-        pair = index("pair", pairs)
-        late = Scalar("fold", (falls(pair), where(early, ZERO, pairs)), BOOL, ("or", (pair,)))
-        check, (disordered,) = lower_folds([early | late], lanes, self.at.simplify, self.at.target)
+        check, disordered = out_of_order(element, self.keys.extent, self.at)
         value = convert(place, self.target.dtype) if self.keys.numbered else element(place)
         copy = Store(self.target, self.position(line, place), value)
         return (*check, If(disordered, body, vectorised(place, copy, self.at.target)))
@@ -227,6 +218,24 @@ class _Sort(NamedTuple):
         body = self.network(line, run * RUN, RUN, stores)
         last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
         return _across((run,), body, self.keys.lanes(self.at.target)) + last
+
+
+def out_of_order(
+    element: Callable[[Scalar], Scalar], extent: int, at: Emission
+) -> tuple[Body, Scalar]:
+    """Whether some element of a row is less than the one before it, or follows NaN."""
+
+    def falls(place: Scalar) -> Scalar:
+        return ~(element(place) <= element(place + 1))
+
+    # the first pairs show that most rows are not in order
+    pairs = extent - 1
+    early = fold("or", [min(pairs, BEGINNING)], falls)
+    pair = index("pair", pairs)
+    late = Scalar("fold", (falls(pair), where(early, ZERO, pairs)), BOOL, ("or", (pair,)))
+    lanes = at.target.lanes(element(ZERO).dtype.itemsize)
+    check, (disordered,) = lower_folds([early | late], lanes, at.simplify, at.target)
+    return tuple(check), disordered
 
 
 def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | None:

@@ -25,8 +25,8 @@ class Blocks(NamedTuple):
     """The most bytes of a block that is a twelfth of its row."""
     largest: int = 1 << 14
     """The most bytes of a block, half of a first-level cache."""
-    fewest: int = 4
-    """The fewest blocks of a row, for which two passes over the whole row take longer."""
+    fewest: int = 7
+    """The fewest blocks of a row. Elements that are computed are computed again in one of them."""
 
     def size(self, row: int) -> int:
         """The bytes of a block for those of a row: a power of two, about a twelfth or less."""
