@@ -38,6 +38,7 @@ from functrans.optimise.machine.late_broadcasts import broadcast_last
 from functrans.optimise.machine.late_gathers import gather_last
 from functrans.optimise.machine.late_transposes import transpose_last
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
+from functrans.optimise.machine.order_statistics import select_ranks
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
@@ -133,6 +134,7 @@ FOR_CORES = Passes(
         Pass(send_along_first_axis, "first: the other passes then see the transpositions",
              is_required=True),
         Pass(leave_out_zero_blocks, "before passes that move or join what it takes apart"),
+        Pass(select_ranks, "before passes that move slices, which then no longer read sorts"),
         Pass(broadcast_last, "before sums, which then see what is repeated along their axes"),
         Pass(gather_last, "before sums, like broadcasts"),
         Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),

@@ -113,6 +113,7 @@ FUNCTIONS = {
         drawn(18),
         drawn(100),
     ),
+    "select_ranks": (np.median, drawn(300)),
     "broadcast_last": (
         lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),
         drawn(40),

@@ -10,6 +10,7 @@ from functrans.loop.target import CPU
 from functrans.ops.arrays.shape import Joins
 from functrans.ops.linalg.compiled.blas import Products
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.order_statistics import Ranks, select_ranks
 from functrans.optimise.machine.outlining import Outlining, outline
 from functrans.optimise.machine.product_layout import Columns, columns_first
 from functrans.optimise.machine.scan_motion import Motion, move_out_of_scans
@@ -49,6 +50,7 @@ CASES = [
     (columns_first, products_with_carry, (U, U[0]), Columns(least_steps=2)),
     (lay_out_contractions, gram, (X,), Products(worth_splitting=1000)),
     (coalesce_writes, assigned, (XS[0],), Joins(few=1, small=1)),
+    (select_ranks, np.median, (XS[:, 0],), Ranks(elements=0)),
     (outline, steps, (XS,), Outlining(least_code=1, least_saved=1)),
 ]
 

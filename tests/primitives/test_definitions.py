@@ -46,6 +46,7 @@ NOT_COMPILED = {
     "r_of_qr": "its elements are made together",
     "slogdet": "its elements are made together",
     "solve": "its elements are made together",
+    "order_statistics": "a loop over all bits of a key",
     "split_fft": "its elements are made together",
     "svd": "its elements are made together",
     "svdvals": "its elements are made together",
@@ -76,7 +77,7 @@ NOT_COMPILED = {
 # What the compiler makes, when all transforms have been applied.
 NOT_MAPPED = {
     "gemm", "widening_dot_general", "complex_to_pairs", "pairs_to_complex", "split_fft",
-    "library_fft", "eigh_of_parts", "eigvalsh_of_parts", "in_parts",
+    "library_fft", "eigh_of_parts", "eigvalsh_of_parts", "in_parts", "order_statistics",
 }  # fmt: skip
 
 NO_OPERANDS = {

@@ -12,11 +12,12 @@ element follows its key and breaks ties; a merge prefers its first run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
+from functrans.ir.types import Aval
 from functrans.loop.nodes import INDEX, ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import BOOL, Scalar, convert, maximum, minimum, where
@@ -85,6 +86,12 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     if target.vector_bytes >= limits.wide:
         longest = limits.unnumbered // 2 * keys.nbytes
     return extent <= longest and _axis_of_lanes(keys, lines, target) is not None
+
+
+def sorts_in_lanes(aval: Aval, target: Target) -> bool:
+    """Whether a network sorts lines along the last axis, without numbers, side by side."""
+    keys = Keys(aval.dtype, aval.shape[-1], numbered=False)
+    return _axis_of_lanes(keys, aval.shape[:-1], target) is not None
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -176,16 +183,7 @@ class _Sort(NamedTuple):
         def element(place: Scalar) -> Scalar:
             return load(self.source, self.position(line, place))
 
-        def falls(place: Scalar) -> Scalar:  # or NaN follows
-            return ~(element(place) <= element(place + 1))
-
-        lanes = self.at.target.lanes(self.source.dtype.itemsize)
-        # the first pairs show that most other rows are not in order
-        pairs = self.keys.extent - 1
-        early = fold("or", [min(pairs, BEGINNING)], falls)
-        pair = index("pair", pairs)
-        late = Scalar("fold", (falls(pair), where(early, ZERO, pairs)), BOOL, ("or", (pair,)))
-        check, (disordered,) = lower_folds([early | late], lanes, self.at.simplify, self.at.target)
+        check, disordered = out_of_order(element, self.keys.extent, self.at)
         value = convert(place, self.target.dtype) if self.keys.numbered else element(place)
         copy = Store(self.target, self.position(line, place), value)
         return (*check, If(disordered, body, vectorised(place, copy, self.at.target)))
@@ -220,6 +218,24 @@ class _Sort(NamedTuple):
         body = self.network(line, run * RUN, RUN, stores)
         last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
         return _across((run,), body, self.keys.lanes(self.at.target)) + last
+
+
+def out_of_order(
+    element: Callable[[Scalar], Scalar], extent: int, at: Emission
+) -> tuple[Body, Scalar]:
+    """Whether some element of a row is less than the one before it, or follows NaN."""
+
+    def falls(place: Scalar) -> Scalar:
+        return ~(element(place) <= element(place + 1))
+
+    # the first pairs show that most rows are not in order
+    pairs = extent - 1
+    early = fold("or", [min(pairs, BEGINNING)], falls)
+    pair = index("pair", pairs)
+    late = Scalar("fold", (falls(pair), where(early, ZERO, pairs)), BOOL, ("or", (pair,)))
+    lanes = at.target.lanes(element(ZERO).dtype.itemsize)
+    check, (disordered,) = lower_folds([early | late], lanes, at.simplify, at.target)
+    return tuple(check), disordered
 
 
 def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | None:

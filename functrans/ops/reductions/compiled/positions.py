@@ -19,16 +19,19 @@ from functrans.ops.reductions.reduce import first_of
 class Blocks(NamedTuple):
     """The blocks of long rows. All are measured."""
 
-    smallest: int = 1 << 11
+    smallest: int = 1 << 9
     """The fewest bytes of a block."""
+    middle: int = 1 << 11
+    """The most bytes of a block that is a twelfth of its row."""
     largest: int = 1 << 14
     """The most bytes of a block, half of a first-level cache."""
-    fewest: int = 4
-    """The fewest blocks of a row, for which two passes over the whole row take longer."""
+    fewest: int = 7
+    """The fewest blocks of a row. Elements that are computed are computed again in one of them."""
 
     def size(self, row: int) -> int:
-        """The bytes of a block for those of a row: a power of two, about a sixteenth of them."""
-        return min(max(1 << (row >> 4).bit_length(), self.smallest), self.largest)
+        """The bytes of a block for those of a row: a power of two, about a twelfth or less."""
+        twelfth, sixteenth = (1 << (row // parts).bit_length() for parts in (12, 16))
+        return min(max(sixteenth, min(twelfth, self.middle), self.smallest), self.largest)
 
 
 def are_long(eqn: Eqn, target: Target) -> bool:

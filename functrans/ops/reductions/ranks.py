@@ -1,0 +1,53 @@
+"""Order statistics: the elements of one or two neighbouring ranks along the last axis.
+
+The compiler replaces sorts by them if these elements alone are read
+(`functrans.optimise.machine.order_statistics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn, Graph
+from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ir.types import Aval
+from functrans.lazily import lazy
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases, integers
+
+DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
+"""The dtypes of elements, whose bits in order are integers of the same length."""
+
+
+def _infer(x: Aval, *, rank: int, count: int) -> Aval:
+    if not (x.ndim and 0 <= rank and 1 <= count <= 2 and rank + count <= x.shape[-1]):
+        raise ShapeError(f"there are no {count} elements of rank {rank} in an array like {x}")
+    return x.update(shape=(*x.shape[:-1], count))
+
+
+def _operations(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
+    """A comparison with each element for each bit."""
+    aval = eqn.inputs[0].aval
+    return 8 * aval.dtype.itemsize * aval.size
+
+
+order_statistics: Primitive = primitive(
+    "order_statistics",
+    infer=_infer,
+    numpy=lambda x, *, rank, count: np.sort(x, axis=-1)[..., rank : rank + count],
+    jvp=not_differentiable("the compiler makes it, when all derivatives are made"),
+    emit=Emit(
+        lazy("functrans.ops.reductions.compiled.bisection:emit"), operations=_operations
+    ),
+    samples=cases(
+        ((7,), {"rank": 3, "count": 1}), ((2, 20), {"rank": 9, "count": 2}),
+        ((0, 3), {"rank": 1, "count": 1}),
+        (np.array([0.0, np.nan, -0.0, 0.0, -np.inf, -0.0]), {"rank": 2, "count": 2}),
+        (np.array([np.nan, 2.0, np.nan, np.inf]), {"rank": 1, "count": 2}),
+        ((integers(-3, 3), (3, 9)), {"rank": 4, "count": 2}),
+    ),
+)  # fmt: skip
