@@ -23,7 +23,7 @@ from functrans.ops.elementwise.arithmetic import add
 Bounds = tuple[tuple[int, int], ...]
 """For each axis, the first index, and the index behind the last."""
 
-_MOST = 16
+MOST = 16
 """The most blocks of an array: each is computed by code of its own."""
 _COMPARED = 128
 """The most blocks that are compared in pairs."""
@@ -89,7 +89,7 @@ def sum_of(
         by_bounds[part.bounds] = total
     groups = [(bounds, [part]) for bounds, part in by_bounds.items()]
     groups = _merged(groups, looseness)
-    while len(groups) > _MOST:
+    while len(groups) > MOST:
         looseness = max(2 * looseness, LOOSEST)
         groups = _merged(groups, looseness)
     if is_small(shape, directions) and any(

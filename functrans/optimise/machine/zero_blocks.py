@@ -43,6 +43,7 @@ from functrans.ops.linalg.compiled.blas import counts, sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.blocks import (
     LOOSEST,
+    MOST,
     Block,
     Blocks,
     Bounds,
@@ -78,14 +79,17 @@ class Directions(NamedTuple):
 
 
 class _Basis(NamedTuple):
-    """All vectors of a basis, along the first axis, as arrays of a shape."""
+    """Elements of all vectors of a basis, which are along the first axis."""
 
-    shape: Shape
+    directions: int
+    ones: np.ndarray
+    """For each element of the other axes, the direction in which it is 1."""
     dtype: np.dtype[Any]
 
     @property
-    def directions(self) -> int:
-        return prod(self.shape)
+    def is_whole(self) -> bool:
+        """Whether these are the vectors themselves, in some shape."""
+        return np.array_equal(self.ones.ravel(), np.arange(self.directions))
 
 
 def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
@@ -101,7 +105,7 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
         if (found := _basis(eqn, makers, bases)) is not None:
             if limits.fewest <= found.directions <= limits.most:
                 bases[eqn.outputs[0]] = found
-    if not any(eqn.primitive is slice_p and eqn.inputs[0] in bases for eqn in graph.eqns):
+    if all(basis.is_whole for basis in bases.values()):
         return graph
 
     def run(*inputs: Any) -> list[Any]:
@@ -172,12 +176,11 @@ def _is_easy(eqn: Eqn, limits: Directions) -> bool:
 
 
 def _basis(eqn: Eqn, makers: Mapping[Atom, Eqn], bases: Mapping[Atom, _Basis]) -> _Basis | None:
-    """The shape of the vectors, if an equation makes a basis."""
+    """What an equation reads of a basis, or makes as one."""
     (out, *_) = eqn.outputs
-    if eqn.primitive is reshape_p and (known := bases.get(eqn.inputs[0])) is not None:
-        number, *shape = out.aval.shape or (0,)
-        is_basis = number == known.directions == prod(shape)
-        return _Basis(tuple(shape), known.dtype) if is_basis else None
+    if eqn.inputs and (known := bases.get(eqn.inputs[0])) is not None:
+        ones = _moved(eqn, known)
+        return None if ones is None else known._replace(ones=ones)
     if eqn.primitive is not select:
         return None
     mask, one, zero = eqn.inputs
@@ -199,7 +202,25 @@ def _basis(eqn: Eqn, makers: Mapping[Atom, Eqn], bases: Mapping[Atom, _Basis]) -
         source = makers.get(made.inputs[0])
         if source is None or source.primitive is not iota:
             return None
-    return _Basis((count,), out.aval.dtype)
+    return _Basis(count, np.arange(count), out.aval.dtype)
+
+
+def _moved(eqn: Eqn, basis: _Basis) -> np.ndarray | None:
+    """The elements of a basis that an equation reads, if it keeps the axis of directions."""
+    ones, primitive, params = basis.ones, eqn.primitive, eqn.params
+    shape = eqn.outputs[0].aval.shape
+    if primitive is transpose_p:
+        first, *order = params["permutation"]
+        return ones.transpose([axis - 1 for axis in order]) if first == 0 else None
+    if not shape or shape[0] != basis.directions:
+        return None
+    if primitive is reshape_p:
+        return ones.reshape(shape[1:])
+    if primitive is broadcast_to_p and len(shape) == 1 + ones.ndim:
+        return np.broadcast_to(ones, shape[1:])
+    if primitive is slice_p and params["index"][0] == whole(basis.directions):
+        return ones[numpy_index(params["index"][1:])]
+    return None
 
 
 def _sparse(eqn: Eqn, values: _Values, bases: Mapping[Atom, _Basis]) -> Blocks | None:
@@ -207,31 +228,36 @@ def _sparse(eqn: Eqn, values: _Values, bases: Mapping[Atom, _Basis]) -> Blocks |
     primitive = eqn.primitive
     if primitive is absent_p:
         return Blocks(eqn.params["shape"], eqn.params["dtype"])
-    if primitive is slice_p and (basis := bases.get(eqn.inputs[0])) is not None:
-        return _slice_of_basis(eqn, basis)
+    if (basis := bases.get(eqn.outputs[0])) is not None and not basis.is_whole:
+        if (found := _of_basis(basis)) is not None:
+            return found
     if not any(atom in values.sparse for atom in eqn.inputs) or not eqn.outputs[0].aval.size:
         return None
     rule = _elementwise if primitive.elementwise else _RULES.get(primitive)
     return None if rule is None else rule(eqn, [values.known(atom) for atom in eqn.inputs])
 
 
-def _slice_of_basis(eqn: Eqn, basis: _Basis) -> Blocks | None:
-    """The tangents of a slice of the input, if its elements are contiguous."""
-    along, *index = eqn.params["index"]
-    if along != whole(basis.directions):
+def _of_basis(basis: _Basis) -> Blocks | None:
+    """The blocks in which elements of a basis are, if these are few or contiguous."""
+    ones, shape = basis.ones, basis.ones.shape
+    ones = ones[tuple(slice(None, None if stride else 1) for stride in ones.strides)]
+    count = ones.size
+    first = int(ones.flat[0]) if count else 0
+    if count and np.array_equal(ones.ravel(), np.arange(first, first + count)):
+        one = full_p(shape=(count, count), value=1, dtype=basis.dtype)
+        if count > 1:
+            rows = expand_axes(iota(size=count, dtype=_INDEX), (1,))
+            columns = expand_axes(iota(size=count, dtype=_INDEX), (0,))
+            one = select(equal(rows, columns), one, absent((count, count), basis.dtype))
+        one = repeated(reshape(one, shape=(count, *ones.shape)), shape=(count, *shape))
+        parts = [Block((first, *(0,) * len(shape)), one, count == 1)]
+    elif 0 < count <= MOST:
+        size = tuple(n if own == 1 else 1 for own, n in zip(ones.shape, shape, strict=True))
+        one = full_p(shape=(1, *size), value=1, dtype=basis.dtype)
+        parts = [Block((int(ones[i]), *i), one, True) for i in np.ndindex(ones.shape)]
+    else:
         return None
-    read = np.arange(basis.directions).reshape(basis.shape)[numpy_index(tuple(index))]
-    first, count = int(read.flat[0]) if read.size else 0, read.size
-    shape, aval = read.shape, eqn.outputs[0].aval
-    if not count or not np.array_equal(read.ravel(), np.arange(first, first + count)):
-        return None
-    one = full_p(shape=(count, count), value=1, dtype=basis.dtype)
-    if count > 1:
-        rows = expand_axes(iota(size=count, dtype=_INDEX), (1,))
-        columns = expand_axes(iota(size=count, dtype=_INDEX), (0,))
-        one = select(equal(rows, columns), one, absent((count, count), basis.dtype))
-    part = Block((first, *(0,) * len(shape)), reshape(one, shape=(count, *shape)), count == 1)
-    return Blocks(aval.shape, aval.dtype, basis.directions, (part,))
+    return Blocks((basis.directions, *shape), basis.dtype, basis.directions, tuple(parts))
 
 
 # -- rules -----------------------------------------------------------------------------------------

@@ -131,6 +131,24 @@ def test_other_dtypes(dtype, monkeypatch):
     np.testing.assert_allclose(made, expected, rtol=1e-5)
 
 
+def shared(p):
+    """Slices of slices, and two directions that all rows share."""
+    first, both = p[:26], np.ones((9, 2)) * T[:9, None] + p[26:]
+    left, right = first[:13], first.reshape(2, 13)[1][::-1]
+    near = [left[i] * np.sin(right[i] * T[:9]) for i in range(13)]
+    far = [left[i] * np.exp(right[i + 1] * T[:9]) for i in range(12)]
+    return sum(near) * both[:, 0] + sum(far) * both[:, 1]
+
+
+def test_slices_of_slices():
+    x = given(28)
+    np.testing.assert_allclose(jit(jacfwd(shared))(x), differences(shared, x), rtol=1e-7, atol=1e-7)
+    after = rewritten(leave_out_zero_blocks, directions_of(shared, 28))
+    exact = {"sin", "cos", "exp", "multiply"}
+    sizes = [eqn.outputs[0].aval.size for eqn in after.eqns if eqn.primitive.name in exact]
+    assert np.mean(sizes) < 4 * 9
+
+
 def directions_of(function, count):
     """The tangents of a function for all vectors of a basis, as a graph before this pass."""
     return optimise(trace(jacfwd(function))(given(count)))
