@@ -49,6 +49,10 @@ class Block(NamedTuple):
     def bounds(self) -> Bounds:
         return tuple((s, s + n) for s, n in zip(self.start, self.value.shape, strict=True))
 
+    def blocks(self) -> list[Block]:
+        """Itself: what other parts of an array are made of."""
+        return [self]
+
 
 class Blocks(NamedTuple):
     """An array as the sum of some blocks; all other elements are structural zeros."""
@@ -57,13 +61,19 @@ class Blocks(NamedTuple):
     dtype: np.dtype[Any]
     directions: int = 0
     """How many directions the tangents are for."""
-    parts: tuple[Block, ...] = ()
+    parts: tuple[Any, ...] = ()
+    """Each a `Block`, or a `Diagonal`, which has ``blocks()``."""
+
+    @property
+    def plain(self) -> list[Block]:
+        """All parts as blocks."""
+        return [block for part in self.parts for block in part.blocks()]
 
     def dense(self) -> Any:
         """All elements as one array."""
         if not self.parts:
             return absent(self.shape, self.dtype)
-        return _filled(self.parts, tuple((0, n) for n in self.shape))
+        return _filled(self.plain, tuple((0, n) for n in self.shape))
 
 
 def index_of(bounds: Bounds) -> Index:

@@ -7,12 +7,12 @@ from functrans import hessian, jacfwd, jacrev, jit, jvp, trace, vmap
 from functrans.ops.linalg.compiled.blas import counts
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise import optimise
-from functrans.optimise.machine.zero_blocks import (
+from functrans.optimise.machine.block_rules import (
     _flattened,
     _regrouped,
     _unflattened,
-    leave_out_zero_blocks,
 )
+from functrans.optimise.machine.zero_blocks import leave_out_zero_blocks
 from tests.optimise.machine.rewrites import rewritten
 from tests.targets import take_host_for
 
