@@ -34,8 +34,11 @@ from functrans.optimise.machine.diagonal_blocks import (
     Diagonal,
     contracted,
     diagonal_or_block,
+    disjoint,
     joined,
+    meet,
     moved,
+    pieces,
     summed,
 )
 from functrans.trace.stage import apply
@@ -50,12 +53,13 @@ def of_blocks(eqn: Eqn, operands: list[Any]) -> Blocks | None:
         return rule(eqn, operands)
     (x,) = operands
     plain, made, rows = [], [], []
-    for part in x.parts:
+    axes = eqn.params["axes"] if eqn.primitive is reduce_sum else ()
+    for part in (piece for whole in x.parts for piece in pieces(whole, axes)):
         if not isinstance(part, Diagonal):
             plain.append(part)
             continue
-        if eqn.primitive is reduce_sum and {axis + 1 for axis in part.tied} & {*eqn.params["axes"]}:
-            found = summed(part, eqn.params["axes"])
+        if {axis + 1 for axis in part.tied} & {*axes}:
+            found = summed(part, axes)
             rows += [] if found is None else [found]
             plain += part.blocks() if found is None else []
             continue
@@ -81,11 +85,14 @@ def _result(eqn: Eqn, operands: Sequence[Any], parts: Sequence[Any]) -> Blocks |
             before = diagonals.get(part.key)
             total = part if before is None else Diagonal(part.own, add(before.value, part.value))
             diagonals[part.key] = total
-    if len(diagonals) > MOST:
+    kept = disjoint(list(diagonals.values())) if len(diagonals) <= MOST else []
+    if len(diagonals) > MOST or any(
+        meet(part, block) for part in kept for block in plain if not block.is_sum
+    ):
         plain += [block for part in diagonals.values() for block in part.blocks()]
-        diagonals = {}
+        kept = []
     made = sum_of(plain, aval.shape, aval.dtype, directions, LOOSEST if several else 0.0)
-    return None if made is None else made._replace(parts=(*made.parts, *diagonals.values()))
+    return None if made is None else made._replace(parts=(*made.parts, *kept))
 
 
 def _elementwise(eqn: Eqn, operands: list[Any]) -> Blocks | None:
@@ -153,7 +160,7 @@ def _of_block(
     elif eqn.primitive not in (add, subtract, broadcast_to_p):
         (value,) = apply(eqn, others)
     is_one = part.is_one and eqn.primitive is broadcast_to_p
-    return Block(start, repeated(value, shape=size), is_one)
+    return Block(start, repeated(value, shape=size), is_one, part.is_sum)
 
 
 def _at(x: Any, bounds: Bounds) -> Any:
@@ -174,7 +181,8 @@ def _reshaped(eqn: Eqn, operands: list[Any]) -> Blocks | None:
         if bounds is None:
             return None
         value = reshape(part.value, shape=tuple(high - low for low, high in bounds))
-        parts.append(Block(tuple(low for low, _ in bounds), value, part.is_one))
+        start = tuple(low for low, _ in bounds)
+        parts.append(part._replace(start=start, value=value))
     return _result(eqn, operands, parts)
 
 
@@ -225,10 +233,9 @@ def _unflattened(flat: tuple[int, int], shape: Shape) -> Bounds | None:
 def _transposed(eqn: Eqn, operands: list[Any]) -> Blocks | None:
     order = eqn.params["permutation"]
     parts = [
-        Block(
-            tuple(part.start[p] for p in order),
-            transpose(part.value, permutation=order),
-            part.is_one,
+        part._replace(
+            start=tuple(part.start[p] for p in order),
+            value=transpose(part.value, permutation=order),
         )
         for part in operands[0].parts
     ]
@@ -261,7 +268,7 @@ def _sliced(eqn: Eqn, operands: list[Any]) -> Blocks | None:
                 start.append(first - entry[0])
         if None not in index:
             value = read_slice(part.value, index=tuple(index))
-            parts.append(Block(tuple(start), value, part.is_one))
+            parts.append(part._replace(start=tuple(start), value=value))
     return _result(eqn, operands, parts)
 
 
@@ -303,6 +310,7 @@ def _summed(eqn: Eqn, operands: list[Any]) -> Blocks | None:
         Block(
             tuple(s for axis, s in enumerate(part.start) if axis not in axes),
             reduce_sum(part.value, axes=axes),
+            is_sum=part.is_sum,
         )
         for part in operands[0].parts
     ]
@@ -330,7 +338,7 @@ def _multiplied(eqn: Eqn, operands: list[Any]) -> Blocks | None:
         axes = tuple(range(len(part.start)))
         order = axes if number == 0 else (*axes[len(own.free) :], *axes[: len(own.free)])
         start = tuple(part.start[axis] for axis in order)
-        parts.append(Block(start, transpose(part.value, permutation=order)))
+        parts.append(Block(start, transpose(part.value, permutation=order), is_sum=True))
     for part in plain:
         kept = [(0, n) for n in other.shape]
         for mine, theirs in zip(
@@ -342,7 +350,7 @@ def _multiplied(eqn: Eqn, operands: list[Any]) -> Blocks | None:
         batch = [part.start[axis] for axis in own.batch]
         free = [[part.start[axis] for axis in own.free], [0] * len(rest.free)]
         left, right = free if number == 0 else free[::-1]
-        parts.append(Block((*batch, *left, *right), value))
+        parts.append(Block((*batch, *left, *right), value, is_sum=True))
     return _result(eqn, operands, parts)
 
 

@@ -44,6 +44,8 @@ class Block(NamedTuple):
     value: Any
     is_one: bool = False
     """Whether all elements are known to be 1."""
+    is_sum: bool = False
+    """Whether elements are sums of several, so that adding another one cancels none exactly."""
 
     @property
     def bounds(self) -> Bounds:
@@ -95,7 +97,7 @@ def sum_of(
     by_bounds: dict[Bounds, Block] = {}
     for part in parts:
         before = by_bounds.get(part.bounds)
-        total = part if before is None else Block(part.start, add(before.value, part.value))
+        total = part if before is None else _total([before, part], part.bounds)
         by_bounds[part.bounds] = total
     groups = [(bounds, [part]) for bounds, part in by_bounds.items()]
     groups = _merged(groups, looseness)
@@ -108,12 +110,15 @@ def sum_of(
     ):
         return None
     merged = [
-        members[0]
-        if len(members) == 1
-        else Block(tuple(low for low, _ in bounds), _filled(members, bounds))
-        for bounds, members in groups
+        members[0] if len(members) == 1 else _total(members, bounds) for bounds, members in groups
     ]
     return Blocks(shape, dtype, directions, tuple(merged))
+
+
+def _total(parts: Sequence[Block], bounds: Bounds) -> Block:
+    value = _filled(parts, bounds)
+    start = tuple(low for low, _ in bounds)
+    return Block(start, value, is_sum=all(part.is_sum for part in parts))
 
 
 _Group = tuple[Bounds, list[Block]]

@@ -7,6 +7,7 @@ axis of directions. A sum over the elements gives them one again: a row for each
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ from functrans.ops.linalg.compiled.blas import sides
 from functrans.optimise.machine.blocks import MOST, Block, index_of
 
 _INDEX = np.dtype(np.int64)
+_PIECES = 4
+"""The most pieces of an array for a sum along an axis: coordinates of a point."""
 
 
 class Diagonal(NamedTuple):
@@ -64,11 +67,13 @@ class Diagonal(NamedTuple):
 
     def blocks(self) -> list[Block]:
         """The same as blocks: one for each direction, or one with mostly zeros for all of them."""
-        own = self.own[tuple(slice(None, None if step else 1) for step in _steps(self.own))]
+        own = _once(self.own)
         low, count = int(own.min()), int(own.max() - own.min()) + 1
         shape, few = self.own.shape, own.shape
         if own.size < count and own.size <= MOST:
-            return [self._at(index) for index in np.ndindex(few)]
+            tied, starts = self.tied, np.ndindex(few)
+            single = [(i, self.at(tied, [i[axis] for axis in tied])) for i in starts]
+            return [Block((int(x.own.flat[0]), *i), x.value, x.is_one) for i, x in single]
         if np.array_equal(own.ravel(), np.arange(low, low + count)):
             columns = iota(size=count, dtype=_INDEX)
         else:
@@ -86,13 +91,14 @@ class Diagonal(NamedTuple):
             value = select(mask, repeated(self.value, shape=full), absent(full, dtype))
         return [Block((low, *(0,) * len(shape)), value)]
 
-    def _at(self, index: Sequence[int]) -> Block:
-        bounds = [
-            (i, i + 1) if step else (0, n)
-            for i, step, n in zip(index, _steps(self.own), self.own.shape, strict=True)
-        ]
+    def at(self, axes: Sequence[int], index: Sequence[int]) -> Diagonal:
+        """The elements at an index along some axes, which keep one element."""
+        bounds = [(0, n) for n in self.own.shape]
+        for axis, i in zip(axes, index, strict=True):
+            bounds[axis] = (i, i + 1)
+        own = self.own[tuple(slice(*pair) for pair in bounds)]
         value = read_slice(self.value, index=index_of(((0, 1), *bounds)))
-        return Block((int(self.own[tuple(index)]), *(a for a, _ in bounds)), value, self.is_one)
+        return Diagonal(own, value, self.is_one)
 
 
 def diagonal_or_block(own: np.ndarray, value: Any, is_one: bool) -> Diagonal | Block:
@@ -115,6 +121,42 @@ def _affine(own: np.ndarray, low: int) -> Any:
         along = reshape(along, shape=tuple(n if i == axis else 1 for i in range(own.ndim)))
         total = add(total, repeated(along, shape=own.shape))
     return total
+
+
+def meet(part: Diagonal, block: Block) -> bool:
+    """Whether an element is in both, for the same direction: two terms of a sum."""
+    (low, high), *bounds = block.bounds
+    own = _once(part.own[tuple(slice(*pair) for pair in bounds)])
+    return bool(np.any((low <= own) & (own < high)))
+
+
+def disjoint(parts: Sequence[Diagonal]) -> list[Diagonal]:
+    """The same sum, without an element in several of the arrays for the same direction.
+
+    Terms that cancel, like both tangents of ``x[i] - x[i]``, do so before they are multiplied.
+    """
+    made: list[Diagonal] = []
+    for part in parts:
+        for i, before in enumerate(made):
+            axes = [axis for axis in range(part.own.ndim) if axis in (*part.tied, *before.tied)]
+            kept = tuple(slice(None, None if a in axes else 1) for a in range(part.own.ndim))
+            own, other = part.own[kept], before.own[kept]
+            if not np.any(own == other):
+                continue
+            mask = equal(_affine(own, 0), _affine(other, 0))
+            mask = reshape(mask, shape=(1, *mask.shape))
+            shape, nothing = part.value.shape, absent(part.value.shape, part.value.dtype)
+            mask = repeated(mask, shape=shape)
+            total = select(mask, add(before.value, part.value), before.value)
+            made[i] = Diagonal(before.own, total)
+            part = Diagonal(part.own, select(mask, nothing, part.value))
+        made.append(part)
+    return made
+
+
+def _once(own: np.ndarray) -> np.ndarray:
+    """Directions, each along the axes along which they differ."""
+    return own[tuple(slice(None, None if step else 1) for step in _steps(own))]
 
 
 def moved(eqn: Eqn, own: np.ndarray, directions: int) -> np.ndarray | None:
@@ -146,6 +188,18 @@ class _Rows(NamedTuple):
     first: int
     step: int
     value: Any
+
+
+def pieces(part: Block | Diagonal, axes: Sequence[int]) -> list[Any]:
+    """An array that is summed along some of the axes along which directions differ, but not all.
+
+    For each index along these, its elements: the directions of a sum are several for each element.
+    """
+    tied = [axis for axis in part.tied if axis + 1 in axes] if isinstance(part, Diagonal) else []
+    count = prod(part.own.shape[axis] for axis in tied) if tied else 1
+    if count == 1 or len(tied) == len(part.tied) or count > _PIECES:
+        return [part]
+    return [part.at(tied, i) for i in np.ndindex(*(part.own.shape[axis] for axis in tied))]
 
 
 def summed(part: Diagonal, axes: Sequence[int]) -> _Rows | None:
@@ -184,7 +238,7 @@ def contracted(eqn: Eqn, part: Diagonal, number: int, other: Any) -> _Rows | Non
 
 def _rows(part: Diagonal, value: Any, places: Sequence[int]) -> _Rows | None:
     """Elements, with the axes along which directions differ as one axis of directions."""
-    own = part.own[tuple(slice(None, None if step else 1) for step in _steps(part.own))].ravel()
+    own = _once(part.own).ravel()
     step = int(own[1] - own[0])
     if step < 1 or not np.array_equal(own, own[0] + step * np.arange(own.size)):
         return None
@@ -220,5 +274,5 @@ def joined(rows: Sequence[_Rows]) -> list[Block]:
                 concatenate(parts, axis=1), shape=(step * value.shape[0], *value.shape[1:])
             )
         left = [x for x in left if not any(x is each for each in members)]
-        made.append(Block((first, *(0,) * (value.ndim - 1)), value))
+        made.append(Block((first, *(0,) * (value.ndim - 1)), value, is_sum=True))
     return made
