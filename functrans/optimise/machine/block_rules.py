@@ -65,7 +65,7 @@ def of_blocks(eqn: Eqn, operands: list[Any]) -> Blocks | None:
             continue
         own = moved(eqn, part.own, x.directions)
         alone = None if own is None else rule(eqn, [x._replace(parts=(part.as_block,))])
-        if alone is None:
+        if own is None or alone is None:
             plain += part.blocks()
         else:
             (one,) = alone.parts
@@ -109,14 +109,10 @@ def _elementwise(eqn: Eqn, operands: list[Any]) -> Blocks | None:
     for i in group:
         for part in operands[i].parts:
             own = _own_directions(eqn, operands, group, i, part)
-            made = [
-                _of_block(eqn, operands, group, i, block)
-                for block in ([part.as_block] if own is not None else part.blocks())
-            ]
-            for block in made:
-                if block is not None:
-                    is_diagonal = own is not None
-                    parts.append(Diagonal(own, block.value) if is_diagonal else block)
+            for block in part.blocks() if own is None else [part.as_block]:
+                made = _of_block(eqn, operands, group, i, block)
+                if made is not None:
+                    parts.append(made if own is None else Diagonal(own, made.value))
     return _result(eqn, operands, parts) if group else None
 
 

@@ -195,8 +195,10 @@ def pieces(part: Block | Diagonal, axes: Sequence[int]) -> list[Any]:
 
     For each index along these, its elements: the directions of a sum are several for each element.
     """
-    tied = [axis for axis in part.tied if axis + 1 in axes] if isinstance(part, Diagonal) else []
-    count = prod(part.own.shape[axis] for axis in tied) if tied else 1
+    if not isinstance(part, Diagonal):
+        return [part]
+    tied = [axis for axis in part.tied if axis + 1 in axes]
+    count = prod(part.own.shape[axis] for axis in tied)
     if count == 1 or len(tied) == len(part.tied) or count > _PIECES:
         return [part]
     return [part.at(tied, i) for i in np.ndindex(*(part.own.shape[axis] for axis in tied))]
