@@ -221,7 +221,7 @@ def test_the_innermost_loop_of_a_sum_is_unrolled_if_it_is_short():
 
 
 def test_an_index_has_other_values_in_the_next_loop_over_it():
-    """What depends on it is not computed before that loop, with the last value of the one before."""
+    """What depends on it is not computed before that loop, with a value of the one before."""
     table, other, row = buffer("t", F8, (N, 3)), index("j"), index("i")
     bounds = (K, ZERO, const(2, INDEX)), (other, ZERO, const(3, INDEX))
     first, second = local(F8, "first"), local(F8, "second")
