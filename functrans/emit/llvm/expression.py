@@ -65,6 +65,13 @@ class Expressions(Memory):
         yield
         self.frames.pop()
 
+    @contextmanager
+    def bound(self, index: Scalar, ref: str) -> Any:
+        """The inside of a loop: later loops over the same index have other values of it."""
+        self.indices[index] = ref
+        yield
+        del self.indices[index]
+
     def forget_changing(self) -> None:
         """Forget all values that depend on memory or locals that change."""
         self.epoch += 1

@@ -326,13 +326,13 @@ class _Emitter:
         if statement.lanes > 1:
             self._vector_for(statement, bounds)
             return
-        if self.expressions.vector is not None and polling.is_short(self.writer, statement):
-            with self._loop(*bounds) as counter:
-                self.expressions.indices[statement.index] = counter
+        ex = self.expressions
+        if ex.vector is not None and polling.is_short(self.writer, statement):
+            with self._loop(*bounds) as counter, ex.bound(statement.index, counter):
                 self._nested(statement.body)
             return
-        with self._strips(*bounds, self._strip(statement.body)) as counter:
-            self.expressions.indices[statement.index] = counter
+        strips = self._strips(*bounds, self._strip(statement.body))
+        with strips as counter, ex.bound(statement.index, counter):
             self._nested(statement.body)
 
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
@@ -446,17 +446,14 @@ class _Emitter:
         if not inner:
             ex.compute_invariant(statement, index)
         if inner:
-            with self._loop(*bounds) as counter:
-                ex.indices[index] = counter
+            with self._loop(*bounds) as counter, ex.bound(index, counter):
                 self._reduce_nest(statement, tuple(inner), partials, lanes)
         elif (ex.vector is not None or lanes == 1) and is_written_out(statement, start, stop):
             for number in range(start.attribute, stop.attribute):
-                with ex.scope():
-                    ex.indices[index] = str(number)
+                with ex.scope(), ex.bound(index, str(number)):
                     self._accumulate(statement, partials, lanes)
         elif ex.vector is not None or lanes == 1:
-            with self._loop(*bounds) as counter:
-                ex.indices[index] = counter
+            with self._loop(*bounds) as counter, ex.bound(index, counter):
                 self._accumulate(statement, partials, lanes)
         else:
             for base, mask in self._blocks(*bounds, lanes, statement.whole):

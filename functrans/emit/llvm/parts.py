@@ -97,8 +97,8 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
                 part.slots[target] = writer.alloca(kind), lanes
                 writer.line(f"store {kind} {nothing.ref}, ptr {part.slots[target][0]}")
             ex.compute_places(statement.values, index)
-    with loop(ex.value(start).ref, ex.value(stop).ref) as counter:
-        ex.indices[index] = counter
+    bounds = ex.value(start).ref, ex.value(stop).ref
+    with loop(*bounds) as counter, ex.bound(index, counter):
         frames = [Frame() for _ in parts]
         for target, op, value in sums:
             for part, frame in zip(parts, frames, strict=True):

@@ -23,7 +23,7 @@ from functrans.ops.elementwise.arithmetic import add
 Bounds = tuple[tuple[int, int], ...]
 """For each axis, the first index, and the index behind the last."""
 
-_MOST = 16
+MOST = 16
 """The most blocks of an array: each is computed by code of its own."""
 _COMPARED = 128
 """The most blocks that are compared in pairs."""
@@ -44,10 +44,16 @@ class Block(NamedTuple):
     value: Any
     is_one: bool = False
     """Whether all elements are known to be 1."""
+    is_sum: bool = False
+    """Whether elements are sums of several, so that adding another one cancels none exactly."""
 
     @property
     def bounds(self) -> Bounds:
         return tuple((s, s + n) for s, n in zip(self.start, self.value.shape, strict=True))
+
+    def blocks(self) -> list[Block]:
+        """Itself: what other parts of an array are made of."""
+        return [self]
 
 
 class Blocks(NamedTuple):
@@ -57,13 +63,19 @@ class Blocks(NamedTuple):
     dtype: np.dtype[Any]
     directions: int = 0
     """How many directions the tangents are for."""
-    parts: tuple[Block, ...] = ()
+    parts: tuple[Any, ...] = ()
+    """Each a `Block`, or a `Diagonal`, which has ``blocks()``."""
+
+    @property
+    def plain(self) -> list[Block]:
+        """All parts as blocks."""
+        return [block for part in self.parts for block in part.blocks()]
 
     def dense(self) -> Any:
         """All elements as one array."""
         if not self.parts:
             return absent(self.shape, self.dtype)
-        return _filled(self.parts, tuple((0, n) for n in self.shape))
+        return _filled(self.plain, tuple((0, n) for n in self.shape))
 
 
 def index_of(bounds: Bounds) -> Index:
@@ -85,11 +97,11 @@ def sum_of(
     by_bounds: dict[Bounds, Block] = {}
     for part in parts:
         before = by_bounds.get(part.bounds)
-        total = part if before is None else Block(part.start, add(before.value, part.value))
+        total = part if before is None else _total([before, part], part.bounds)
         by_bounds[part.bounds] = total
     groups = [(bounds, [part]) for bounds, part in by_bounds.items()]
     groups = _merged(groups, looseness)
-    while len(groups) > _MOST:
+    while len(groups) > MOST:
         looseness = max(2 * looseness, LOOSEST)
         groups = _merged(groups, looseness)
     if is_small(shape, directions) and any(
@@ -98,12 +110,15 @@ def sum_of(
     ):
         return None
     merged = [
-        members[0]
-        if len(members) == 1
-        else Block(tuple(low for low, _ in bounds), _filled(members, bounds))
-        for bounds, members in groups
+        members[0] if len(members) == 1 else _total(members, bounds) for bounds, members in groups
     ]
     return Blocks(shape, dtype, directions, tuple(merged))
+
+
+def _total(parts: Sequence[Block], bounds: Bounds) -> Block:
+    value = _filled(parts, bounds)
+    start = tuple(low for low, _ in bounds)
+    return Block(start, value, is_sum=all(part.is_sum for part in parts))
 
 
 _Group = tuple[Bounds, list[Block]]

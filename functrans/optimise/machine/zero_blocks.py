@@ -2,58 +2,42 @@
 
 A Jacobian is computed for all vectors of a basis at once, along an axis of directions. What is
 computed of a single input has a tangent in one direction, and structural zeros in all others. An
-array of such tangents is a few dense blocks (`functrans.optimise.machine.blocks`), and an operation
-that is linear in it is applied to these.
+array of such tangents is a few dense blocks (`functrans.optimise.machine.blocks`), or diagonal ones
+(`functrans.optimise.machine.diagonal_blocks`), and an operation that is linear in it is applied to
+these (`functrans.optimise.machine.block_rules`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import concatenate_p
-from functrans.ops.arrays.slicing import assemble_p, embed_p, numpy_index, read_slice, slice_p
+from functrans.ops.arrays.slicing import assemble_p, embed_p, slice_p
 from functrans.ops.arrays.structural import (
-    absent,
     absent_p,
     broadcast_to_p,
-    expand_axes,
     full_p,
     iota,
-    reduce_sum,
-    repeated,
-    reshape,
     reshape_p,
-    transpose,
     transpose_p,
 )
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.emission import emitted
-from functrans.ops.compiled.places import whole
-from functrans.ops.elementwise.arithmetic import add, multiply, negative, subtract
+from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
-from functrans.ops.linalg.compiled.blas import counts, sides
+from functrans.ops.linalg.compiled.blas import counts
 from functrans.ops.linalg.contraction import dot_general
-from functrans.optimise.machine.blocks import (
-    LOOSEST,
-    Block,
-    Blocks,
-    Bounds,
-    index_of,
-    is_small,
-    sum_of,
-)
+from functrans.optimise.machine.block_rules import RULES, of_blocks
+from functrans.optimise.machine.blocks import Blocks, is_small
+from functrans.optimise.machine.diagonal_blocks import Diagonal
 from functrans.optimise.simplification import fold_constants, merge_equal, simplify
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
-
-_INDEX = np.dtype(np.int64)
 
 
 class Directions(NamedTuple):
@@ -77,17 +61,6 @@ class Directions(NamedTuple):
     """... and of how many terms, if all its elements are computed rather than joined."""
 
 
-class _Basis(NamedTuple):
-    """All vectors of a basis, along the first axis, as arrays of a shape."""
-
-    shape: Shape
-    dtype: np.dtype[Any]
-
-    @property
-    def directions(self) -> int:
-        return prod(self.shape)
-
-
 def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
     """Compute only those blocks of the tangents for a basis that are not structural zeros.
 
@@ -96,22 +69,24 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
     """
     makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     limits = target[Directions]
-    bases: dict[Atom, _Basis] = {}
-    for eqn in graph.eqns:
-        if (found := _basis(eqn, makers, bases)) is not None:
-            if limits.fewest <= found.directions <= limits.most:
-                bases[eqn.outputs[0]] = found
-    if not any(eqn.primitive is slice_p and eqn.inputs[0] in bases for eqn in graph.eqns):
+    bases = {
+        eqn.outputs[0]
+        for eqn in graph.eqns
+        if _makes_basis(eqn, makers)
+        and limits.fewest <= eqn.outputs[0].aval.shape[0] <= limits.most
+    }
+    if not bases:
         return graph
 
     def run(*inputs: Any) -> list[Any]:
         values = _Values(zip(graph.inputs, inputs, strict=True), makers, limits)
         for eqn in graph.eqns:
             with at_source_of(eqn):
-                found = _sparse(eqn, values, bases)
+                found = _basis(eqn) if eqn.outputs[0] in bases else _sparse(eqn, values)
             if found is not None:
                 values.sparse[eqn.outputs[0]] = found
-            if found is None or is_small(found.shape, found.directions):
+            small = found is None or is_small(found.shape, found.directions)
+            if small or eqn.outputs[0] in bases:
                 operands = [values.read(atom) for atom in eqn.inputs]
                 values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
         return [values.read(atom) for atom in graph.outputs]
@@ -171,309 +146,51 @@ def _is_easy(eqn: Eqn, limits: Directions) -> bool:
     return eqn.primitive in (dot_general, multiply) and enlarged and work <= limits.terms
 
 
-def _basis(eqn: Eqn, makers: Mapping[Atom, Eqn], bases: Mapping[Atom, _Basis]) -> _Basis | None:
-    """The shape of the vectors, if an equation makes a basis."""
-    (out, *_) = eqn.outputs
-    if eqn.primitive is reshape_p and (known := bases.get(eqn.inputs[0])) is not None:
-        number, *shape = out.aval.shape or (0,)
-        is_basis = number == known.directions == prod(shape)
-        return _Basis(tuple(shape), known.dtype) if is_basis else None
+def _makes_basis(eqn: Eqn, makers: Mapping[Atom, Eqn]) -> bool:
+    """Whether an equation makes the vectors of a basis, as rows."""
     if eqn.primitive is not select:
-        return None
+        return False
     mask, one, zero = eqn.inputs
     test, rest = makers.get(mask), makers.get(zero)
     if not isinstance(one, Literal) or one.value != 1:
-        return None
+        return False
     if (
         test is None
         or test.primitive is not equal
         or rest is None
         or rest.primitive is not absent_p
     ):
-        return None
-    count = out.aval.shape[0] if out.aval.shape else 0
+        return False
+    shape = eqn.outputs[0].aval.shape
+    count = shape[0] if shape else 0
     for x, wanted in zip(test.inputs, ((count, 1), (1, count)), strict=True):
         made = makers.get(x)
         if made is None or made.primitive is not reshape_p or x.aval.shape != wanted:
-            return None
+            return False
         source = makers.get(made.inputs[0])
         if source is None or source.primitive is not iota:
-            return None
-    return _Basis((count,), out.aval.dtype)
+            return False
+    return True
 
 
-def _sparse(eqn: Eqn, values: _Values, bases: Mapping[Atom, _Basis]) -> Blocks | None:
+def _basis(eqn: Eqn) -> Blocks:
+    """All vectors of a basis."""
+    aval = eqn.outputs[0].aval
+    (count, _) = aval.shape
+    one = full_p(shape=(1, count), value=1, dtype=aval.dtype)
+    return Blocks(aval.shape, aval.dtype, count, (Diagonal(np.arange(count), one, True),))
+
+
+def _sparse(eqn: Eqn, values: _Values) -> Blocks | None:
     """The blocks of an equation's result; None if they are not known."""
-    primitive = eqn.primitive
-    if primitive is absent_p:
+    if eqn.primitive is absent_p:
         return Blocks(eqn.params["shape"], eqn.params["dtype"])
-    if primitive is slice_p and (basis := bases.get(eqn.inputs[0])) is not None:
-        return _slice_of_basis(eqn, basis)
     if not any(atom in values.sparse for atom in eqn.inputs) or not eqn.outputs[0].aval.size:
         return None
-    rule = _elementwise if primitive.elementwise else _RULES.get(primitive)
-    return None if rule is None else rule(eqn, [values.known(atom) for atom in eqn.inputs])
-
-
-def _slice_of_basis(eqn: Eqn, basis: _Basis) -> Blocks | None:
-    """The tangents of a slice of the input, if its elements are contiguous."""
-    along, *index = eqn.params["index"]
-    if along != whole(basis.directions):
+    if not (eqn.primitive.elementwise or eqn.primitive in RULES):
         return None
-    read = np.arange(basis.directions).reshape(basis.shape)[numpy_index(tuple(index))]
-    first, count = int(read.flat[0]) if read.size else 0, read.size
-    shape, aval = read.shape, eqn.outputs[0].aval
-    if not count or not np.array_equal(read.ravel(), np.arange(first, first + count)):
-        return None
-    one = full_p(shape=(count, count), value=1, dtype=basis.dtype)
-    if count > 1:
-        rows = expand_axes(iota(size=count, dtype=_INDEX), (1,))
-        columns = expand_axes(iota(size=count, dtype=_INDEX), (0,))
-        one = select(equal(rows, columns), one, absent((count, count), basis.dtype))
-    part = Block((first, *(0,) * len(shape)), reshape(one, shape=(count, *shape)), count == 1)
-    return Blocks(aval.shape, aval.dtype, basis.directions, (part,))
-
-
-# -- rules -----------------------------------------------------------------------------------------
-
-
-def _result(eqn: Eqn, operands: Sequence[Any], parts: Sequence[Block]) -> Blocks | None:
-    aval = eqn.outputs[0].aval
-    directions = max(x.directions for x in operands if isinstance(x, Blocks))
-    several = sum(isinstance(x, Blocks) for x in operands) > 1
-    return sum_of(parts, aval.shape, aval.dtype, directions, LOOSEST if several else 0.0)
-
-
-def _elementwise(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    """A sum over the blocks of all operands in which the operation is linear."""
-    sparse = {i for i, x in enumerate(operands) if isinstance(x, Blocks)}
-    groups = eqn.primitive.linear_groups(len(operands))
-    group = next((group for group in groups if sparse & set(group)), ())
-    if not sparse or any(i not in sparse for i in group):
-        return None
-    operands = [
-        x.dense() if isinstance(x, Blocks) and i not in group else x for i, x in enumerate(operands)
-    ]
-    parts = [
-        made
-        for i in group
-        for part in operands[i].parts
-        if (made := _of_block(eqn, operands, group, i, part)) is not None
-    ]
-    return _result(eqn, operands, parts) if group else None
-
-
-def _of_block(
-    eqn: Eqn, operands: list[Any], group: Sequence[int], i: int, part: Block
-) -> Block | None:
-    """The block that an elementwise operation makes of a block of operand ``i``."""
-    shape = eqn.outputs[0].aval.shape
-    missing = len(shape) - len(operands[i].shape)
-    own = ((0, 1),) * missing + part.bounds
-    extents = (1,) * missing + operands[i].shape
-    bounds = tuple(
-        (0, n) if extent == 1 else pair for pair, extent, n in zip(own, extents, shape, strict=True)
-    )
-    start = tuple(low for low, _ in bounds)
-    size = tuple(high - low for low, high in bounds)
-    others = [
-        part.value if j == i else _at(x, bounds) if j not in group else absent(size, x.dtype)
-        for j, x in enumerate(operands)
-    ]
-    value = part.value
-    if eqn.primitive is multiply and part.is_one:
-        (value,) = (x for j, x in enumerate(others) if j != i)
-        if isinstance(value, np.generic) and value == 0:
-            return None
-    elif eqn.primitive is subtract and i == 1:
-        value = negative(value)
-    elif eqn.primitive not in (add, subtract, broadcast_to_p):
-        (value,) = apply(eqn, others)
-    return Block(start, repeated(value, shape=size))
-
-
-def _at(x: Any, bounds: Bounds) -> Any:
-    """The elements of an operand that an elementwise operation needs for a block of the result."""
-    if not x.shape:
-        return x
-    own = bounds[len(bounds) - len(x.shape) :]
-    kept = tuple((0, 1) if n == 1 else pair for pair, n in zip(own, x.shape, strict=True))
-    return read_slice(x, index=index_of(kept))
-
-
-def _reshaped(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    (x,) = operands
-    shape = eqn.outputs[0].aval.shape
-    parts = []
-    for part in x.parts:
-        bounds = _regrouped(part.bounds, x.shape, shape)
-        if bounds is None:
-            return None
-        value = reshape(part.value, shape=tuple(high - low for low, high in bounds))
-        parts.append(Block(tuple(low for low, _ in bounds), value, part.is_one))
-    return _result(eqn, operands, parts)
-
-
-def _regrouped(bounds: Bounds, old: Shape, new: Shape) -> Bounds | None:
-    """The bounds of a block after a reshape; None if it is no block there."""
-    made: list[tuple[int, int]] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        before, after = [i, i + 1], [j, j + 1]
-        while (a := prod(old[slice(*before)])) != (b := prod(new[slice(*after)])):
-            (before if a < b else after)[1] += 1
-        i, j = min(before[1], len(old)), min(after[1], len(new))
-        flat = _flattened(bounds[slice(*before)], old[slice(*before)])
-        inner = None if flat is None else _unflattened(flat, new[slice(*after)])
-        if inner is None:
-            return None
-        made += inner
-    return tuple(made)
-
-
-def _flattened(bounds: Bounds, shape: Shape) -> tuple[int, int] | None:
-    """The range of a block in an array with its axes joined; None if it is not contiguous."""
-    low, high = 0, 1
-    for (a, b), n in zip(bounds, shape, strict=True):
-        if high - low > 1 and (a, b) != (0, n):
-            return None
-        low, high = low * n + a, (high - 1) * n + b
-    return low, high
-
-
-def _unflattened(flat: tuple[int, int], shape: Shape) -> Bounds | None:
-    """The bounds of a range after its axis is split; None if it is no block then."""
-    low, high = flat
-    made = []
-    for axis in range(len(shape)):
-        inner = prod(shape[axis + 1 :])
-        (first, a), (last, b) = divmod(low, inner), divmod(high - 1, inner)
-        made.append((first, last + 1))
-        if first == last:
-            low, high = a, b + 1
-        elif a or b + 1 != inner:
-            return None
-        else:
-            low, high = 0, inner
-    return tuple(made)
-
-
-def _transposed(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    order = eqn.params["permutation"]
-    parts = [
-        Block(tuple(part.start[p] for p in order), transpose(part.value, permutation=order))
-        for part in operands[0].parts
-    ]
-    return _result(eqn, operands, parts)
-
-
-def _repeated(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    parts = [_of_block(eqn, operands, (0,), 0, part) for part in operands[0].parts]
-    return _result(eqn, operands, [part for part in parts if part is not None])
-
-
-def _sliced(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    parts = []
-    for part in operands[0].parts:
-        index: list[Any] = []
-        start = []
-        for entry, (low, high), n in zip(
-            eqn.params["index"], part.bounds, operands[0].shape, strict=True
-        ):
-            if isinstance(entry, int):
-                index.append(entry - low if low <= entry < high else None)
-            elif (low, high) == (0, n):
-                index.append(entry)
-                start.append(0)
-            elif entry[2] != 1:
-                return None
-            else:
-                first, last = max(low, entry[0]), min(high, entry[0] + entry[1])
-                index.append((first - low, last - first, 1) if first < last else None)
-                start.append(first - entry[0])
-        if None not in index:
-            parts.append(Block(tuple(start), read_slice(part.value, index=tuple(index))))
-    return _result(eqn, operands, parts)
-
-
-def _embedded(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    index = eqn.params["index"]
-    if any(not isinstance(entry, int) and entry[2] != 1 for entry in index):
-        return None
-    parts = []
-    for part in operands[0].parts:
-        axes = iter(part.bounds)
-        bounds = []
-        for entry in index:
-            if isinstance(entry, int):
-                bounds.append((entry, entry + 1))
-            else:
-                low, high = next(axes)
-                bounds.append((entry[0] + low, entry[0] + high))
-        value = reshape(part.value, shape=tuple(high - low for low, high in bounds))
-        parts.append(Block(tuple(low for low, _ in bounds), value))
-    return _result(eqn, operands, parts)
-
-
-def _joined(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    axis, before = eqn.params["axis"], 0
-    parts = []
-    for x in operands:
-        own = x.parts if isinstance(x, Blocks) else (Block((0,) * len(x.shape), x),)
-        for part in own:
-            start = list(part.start)
-            start[axis] += before
-            parts.append(Block(tuple(start), part.value))
-        before += x.shape[axis]
-    return _result(eqn, operands, parts)
-
-
-def _summed(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    axes = eqn.params["axes"]
-    parts = [
-        Block(
-            tuple(s for axis, s in enumerate(part.start) if axis not in axes),
-            reduce_sum(part.value, axes=axes),
-        )
-        for part in operands[0].parts
-    ]
-    return _result(eqn, operands, parts)
-
-
-def _multiplied(eqn: Eqn, operands: list[Any]) -> Blocks | None:
-    """A contraction: of the other operand, the slices that the blocks are multiplied by."""
-    both = sides(eqn)
-    number = next(i for i, x in enumerate(operands) if isinstance(x, Blocks))
-    other = operands[1 - number]
-    if isinstance(other, Blocks):
-        other = other.dense()
-    own, rest = both[number], both[1 - number]
-    parts = []
-    for part in operands[number].parts:
-        kept = [(0, n) for n in other.shape]
-        for mine, theirs in zip(
-            (*own.batch, *own.contract), (*rest.batch, *rest.contract), strict=True
-        ):
-            kept[theirs] = part.bounds[mine]
-        factors = [part.value, read_slice(other, index=index_of(tuple(kept)))]
-        (value,) = apply(eqn, factors if number == 0 else factors[::-1])
-        batch = [part.start[axis] for axis in own.batch]
-        free = [[part.start[axis] for axis in own.free], [0] * len(rest.free)]
-        left, right = free if number == 0 else free[::-1]
-        parts.append(Block((*batch, *left, *right), value))
-    return _result(eqn, operands, parts)
+    return of_blocks(eqn, [values.known(atom) for atom in eqn.inputs])
 
 
 _MOVES = frozenset((reshape_p, transpose_p, broadcast_to_p, slice_p))
 _JOINS = frozenset((concatenate_p, assemble_p, embed_p))
-
-_RULES: dict[Any, Callable[[Eqn, list[Any]], Blocks | None]] = {
-    reshape_p: _reshaped,
-    transpose_p: _transposed,
-    broadcast_to_p: _repeated,
-    slice_p: _sliced,
-    embed_p: _embedded,
-    concatenate_p: _joined,
-    reduce_sum: _summed,
-    dot_general: _multiplied,
-}

@@ -7,7 +7,7 @@ import pytest
 
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const, convert, lookup, sqrt, where
+from functrans.loop.scalar import const, convert, eq, lookup, sqrt, where
 from functrans.loop.statements import (
     Address,
     Call,
@@ -240,6 +240,31 @@ def test_the_innermost_loop_of_a_sum_is_unrolled_if_it_is_short():
 
     assert loops(const(3, INDEX)) == 1
     assert loops(const(300, INDEX)) == loops(N) == 2
+
+
+def test_an_index_has_other_values_in_the_next_loop_over_it():
+    """What depends on it is not computed before that loop, with a value of the one before."""
+    table, other, row = buffer("t", F8, (N, 3)), index("j"), index("i")
+    bounds = (K, ZERO, const(2, INDEX)), (other, ZERO, const(3, INDEX))
+    first, second = local(F8, "first"), local(F8, "second")
+    chosen = where(eq(other, 1), const(2.0, F8), 0.5) * load(X, (row,))
+    body = (
+        Reduce((first,), ("add",), (load(table, (K, other)),), bounds),
+        For(
+            row,
+            ZERO,
+            N,
+            (
+                Reduce((second,), ("add",), (chosen,), bounds),
+                Store(Y, (row,), second + first),
+            ),
+            lanes=8,
+            repeatable=True,
+        ),
+    )
+    values, x, y = np.arange(30.0).reshape(10, 3), np.arange(10.0), np.zeros(10)
+    by_llvm(Kernel((table, X, Y), 1, body), [values, x, y], [10])
+    np.testing.assert_array_equal(y, 6 * x + values[:2].sum())
 
 
 def test_bools_in_lanes_are_the_bits_of_a_number():

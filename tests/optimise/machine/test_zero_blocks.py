@@ -7,12 +7,12 @@ from functrans import hessian, jacfwd, jacrev, jit, jvp, trace, vmap
 from functrans.ops.linalg.compiled.blas import counts
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise import optimise
-from functrans.optimise.machine.zero_blocks import (
+from functrans.optimise.machine.block_rules import (
     _flattened,
     _regrouped,
     _unflattened,
-    leave_out_zero_blocks,
 )
+from functrans.optimise.machine.zero_blocks import leave_out_zero_blocks
 from tests.optimise.machine.rewrites import rewritten
 from tests.targets import take_host_for
 
@@ -71,7 +71,37 @@ def by_halves(p):
     return np.concatenate([v, -np.sin(q) - 0.1 * v * v])
 
 
+def by_rows(p):
+    """A sum of bumps, whose parameters are rows of a matrix."""
+    height, centre, width = p.reshape(-1, 3).T
+    return np.sum(height * np.exp(-((T[:, None] - centre) ** 2) * width), axis=1)
+
+
+def by_steps(p):
+    """Every second element, as factors of products on either side."""
+    rates, heights = p[1:18:2], p[:18:2]
+    decays = np.exp(-T[:, None] * rates)
+    return np.concatenate([decays @ heights, heights @ np.outer(rates, T[:3]), p[::-3] * rates[:6]])
+
+
+def pairs(p):
+    """Differences of all points and all others, and one that is not moved."""
+    points = p[:18].reshape(-1, 3)
+    apart = points[:, None] - points[None]
+    force = apart / (1e-3 + np.sum(apart * apart, -1, keepdims=True))
+    return np.concatenate([np.sum(force, 1).ravel(), p[:18] - p[4], p[2:] - np.roll(p, 1)[2:]])
+
+
+def one_layer(p):
+    """A network of one hidden layer with one input."""
+    return np.tanh(T[:, None] * p[:9] + p[9:18]) @ p[18:27] + p[27]
+
+
 CASES = {
+    "rows": (by_rows, 18),
+    "steps": (by_steps, 18),
+    "pairs": (pairs, 19),
+    "one layer": (one_layer, 28),
     "bumps": (bumps, 18),
     "fingers": (fingers, 18),
     "network": (network, 29),
@@ -131,6 +161,24 @@ def test_other_dtypes(dtype, monkeypatch):
     np.testing.assert_allclose(made, expected, rtol=1e-5)
 
 
+def shared(p):
+    """Slices of slices, and two directions that all rows share."""
+    first, both = p[:26], np.ones((9, 2)) * T[:9, None] + p[26:]
+    left, right = first[:13], first.reshape(2, 13)[1][::-1]
+    near = [left[i] * np.sin(right[i] * T[:9]) for i in range(13)]
+    far = [left[i] * np.exp(right[i + 1] * T[:9]) for i in range(12)]
+    return sum(near) * both[:, 0] + sum(far) * both[:, 1]
+
+
+def test_slices_of_slices():
+    x = given(28)
+    np.testing.assert_allclose(jit(jacfwd(shared))(x), differences(shared, x), rtol=1e-7, atol=1e-7)
+    after = rewritten(leave_out_zero_blocks, directions_of(shared, 28))
+    exact = {"sin", "cos", "exp", "multiply"}
+    sizes = [eqn.outputs[0].aval.size for eqn in after.eqns if eqn.primitive.name in exact]
+    assert np.mean(sizes) < 4 * 9
+
+
 def directions_of(function, count):
     """The tangents of a function for all vectors of a basis, as a graph before this pass."""
     return optimise(trace(jacfwd(function))(given(count)))
@@ -153,6 +201,36 @@ def test_a_term_has_tangents_for_its_own_parameters():
     assert all(
         eqn.outputs[0].aval.size <= 3 * T.size for eqn in after.eqns if eqn.primitive.name in exact
     )
+
+
+def largest(function, count, names):
+    """The elements of the largest result of some operations, after this pass."""
+    after = rewritten(leave_out_zero_blocks, directions_of(function, count))
+    return max(eqn.outputs[0].aval.size for eqn in after.eqns if eqn.primitive.name in names)
+
+
+def test_elementwise_tangents_have_no_axis_of_directions():
+    exact = {"multiply", "divide", "exp", "square", "add", "select"}
+    assert largest(by_rows, 18, exact) <= 6 * T.size
+    assert largest(one_layer, 28, exact) <= 9 * T.size
+    products = {"multiply", "dot_general"}
+    assert largest(lambda p: np.sin(p[:, None] - p).sum(1), 30, products) <= 30 * 30
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_tangents_that_cancel_do_so_before_they_are_multiplied(shift):
+    """Of an element and itself, beside which all others are small."""
+
+    def function(p):
+        apart = p[shift:, None] - p[None]
+        return np.sum(apart / (1e-14 + apart * apart), 1)
+
+    x = np.arange(20.0)
+    apart = x[shift:, None] - x + np.eye(20)[shift:]
+    slopes = (np.eye(20)[shift:] - 1) / apart**2
+    wanted = -slopes
+    wanted[np.arange(20 - shift), np.arange(shift, 20)] = slopes.sum(1)
+    np.testing.assert_allclose(jit(jacfwd(function))(x), wanted, rtol=1e-12)
 
 
 FEW = {
