@@ -34,8 +34,9 @@ NO_SIGNALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda flag: None)
 """What long loops call on the way (`functrans.emit.llvm.polling`)."""
 
 
-def by_llvm(kernel, arrays, sizes, part=(0, 0)):
-    code = loading.link(native.compile_object(emit_llvm.emit(kernel)), emit_llvm.ENTRY, {})
+def by_llvm(kernel, arrays, sizes, part=(0, 0), instructions=()):
+    text = emit_llvm.emit(kernel, instructions)
+    code = loading.link(native.compile_object(text), emit_llvm.ENTRY, {})
     flag = np.array([0, ctypes.cast(NO_SIGNALS, ctypes.c_void_p).value], np.int64)
     words = np.array([flag.ctypes.data, *(array.ctypes.data for array in arrays), *sizes], np.int64)
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address)

@@ -21,19 +21,18 @@ from functrans.emit.llvm import polling
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
-from functrans.emit.llvm.parts import emit_in_parts, is_in_parts
+from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import (
     Value,
     Writer,
     memory_type,
     register_type,
-    steps,
 )
 from functrans.emit.llvm.unrolling import few_copies, is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
-from functrans.loop.nodes import INDEX, identity
+from functrans.loop.nodes import identity
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Address,
@@ -353,7 +352,7 @@ class _Emitter:
                 self._statements(statement.body)
         if copies:
             return
-        for base, mask in self._blocks(start, stop, lanes, statement.whole):
+        for base, mask in self._blocks(start, stop, statement, lanes):
             if is_in_parts(statement):
                 emit_in_parts(ex, self._loop, statement, base, None if mask is None else stop)
                 continue
@@ -375,11 +374,11 @@ class _Emitter:
         ex.mask = None
 
     def _blocks(
-        self, start: str, stop: str, lanes: int, only_whole: bool
+        self, start: str, stop: str, statement: For | Reduce, lanes: int
     ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: a loop over whole vectors, then the masked remainder."""
         writer = self.writer
-        if only_whole:
+        if statement.whole:
             with self._loop(start, stop, lanes) as counter:
                 yield counter, None
             return
@@ -396,11 +395,8 @@ class _Emitter:
         rest, end = writer.name("rest"), writer.name("end")
         writer.branch(writer.define(f"icmp slt i64 {base}, {stop}"), rest, end)
         writer.start(rest)
-        kind = f"<{lanes} x i64>"
         left = writer.define(f"sub nsw i64 {stop}, {base}")
-        ops = self.expressions.operations
-        spread = ops.spread(Value(left, 1), INDEX, lanes).ref
-        mask = writer.define(f"icmp slt {kind} {steps(lanes)}, {spread}")
+        mask = self.expressions.remainder(left, lanes, largest_element(statement))
         with self.expressions.scope():
             yield base, mask
         writer.jump(end)
@@ -456,7 +452,7 @@ class _Emitter:
             with self._loop(*bounds) as counter, ex.bound(index, counter):
                 self._accumulate(statement, partials, lanes)
         else:
-            for base, mask in self._blocks(*bounds, lanes, statement.whole):
+            for base, mask in self._blocks(*bounds, statement, lanes):
                 with self._vector(index, lanes, base, mask):
                     self._accumulate(statement, partials, lanes, mask)
 

@@ -80,6 +80,8 @@ class Memory:
         self.vector: Vector | None = None
         self.mask: str | None = None
         self.masked_by_data = False
+        self.remainders: dict[str, str] = {}
+        """For masks of the first lanes of a vector: their number, at most all, and at least 0."""
         self.epoch = 0
         """The number of changes so far."""
         self.forgotten = 0
@@ -90,6 +92,23 @@ class Memory:
     def version(self, source: Buffer | Scalar) -> int:
         """The epoch in which a buffer or local was changed last."""
         return max(self.forgotten, self.changed.get(source, 0))
+
+    def remainder(self, left: str, lanes: int, itemsize: int) -> str:
+        """The mask of a vector of which so many elements are left.
+
+        LLVM compares again at each use, in the fewest instructions if numbers have the size of
+        the elements.
+        """
+        define, count = self.writer.define, left
+        number: np.dtype[Any] = INDEX
+        if itemsize < INDEX.itemsize:
+            number = np.dtype("i4")
+            count = define(f"trunc i64 {left} to i32")
+        spread = self.operations.spread(Value(count, 1), number, lanes).ref
+        numbers = steps(lanes, kind=register_type(number))
+        mask = define(f"icmp slt {register_type(number, lanes)} {numbers}, {spread}")
+        self.remainders[mask] = left
+        return mask
 
     def value(self, root: Scalar, base: bool = False) -> Value:
         """The value of an expression; with ``base``, in the first lane."""

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.memory import Frame, Vector
 from functrans.emit.llvm.store import store
-from functrans.emit.llvm.text import Value, register_type, steps
+from functrans.emit.llvm.text import Value, register_type
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import For, Reduce, Store
+from functrans.loop.walk import walk
 
 Loop = Callable[[str, str], AbstractContextManager[str]]
 
@@ -28,6 +29,14 @@ def is_in_parts(statement: For) -> bool:
     """Whether the vectors of a loop are in parts: it reduces, and its lanes are no power of two."""
     has_sums = any(isinstance(each, Reduce) for each in statement.body)
     return has_sums and statement.lanes & (statement.lanes - 1) != 0
+
+
+def largest_element(statement: For | Reduce) -> int:
+    """The bytes of the largest elements that a loop stores or adds up."""
+    found = [each.target.dtype for each in walk(statement.body) if isinstance(each, Store)]
+    if isinstance(statement, Reduce):
+        found += [target.dtype for target in statement.targets]
+    return max((dtype.itemsize for dtype in found), default=INDEX.itemsize)
 
 
 @dataclass
@@ -73,9 +82,10 @@ def _parts(ex: Expressions, statement: For, base: str, stop: str | None) -> Iter
         own = define(f"add nsw i64 {base}, {first}")
         mask = None
         if stop is not None:
-            left = Value(define(f"sub nsw i64 {stop}, {own}"), 1)
-            spread = ex.operations.spread(left, INDEX, lanes).ref
-            mask = define(f"icmp slt <{lanes} x i64> {steps(lanes)}, {spread}")
+            left = define(f"sub nsw i64 {stop}, {own}")
+            for op, limit in ("smax", 0), ("smin", lanes):
+                left = ex.writer.call(f"llvm.{op}.i64", "i64", [("i64", left), ("i64", str(limit))])
+            mask = ex.remainder(left, lanes, largest_element(statement))
         yield Part(Vector(statement.index, lanes, own, Coefficients(statement.index)), mask)
         first += lanes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.text import BOOL, Value, in_memory, memory_type, register_type, suffix
+from functrans.emit.llvm.transposition import chosen
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Store
 
@@ -41,10 +42,44 @@ def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:
     if mask is None or value.lanes == 1:
         ex.writer.line(f"store {kind} {ref}, ptr {pointer}, align {align}")
         return
+    is_power = value.lanes & (value.lanes - 1) == 0
+    if mask in ex.remainders and is_power and "pieces" in ex.writer.instructions:
+        _in_pieces(ex, pointer, target, value.lanes, ref, ex.remainders[mask])
+        return
     name = f"llvm.masked.store.{suffix(in_memory(target.dtype), value.lanes)}.p0"
     bits = register_type(BOOL, value.lanes)
     arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
     ex.writer.call(name, "void", arguments)
+
+
+def _in_pieces(
+    ex: Expressions, pointer: str, target: Buffer, lanes: int, ref: str, count: str
+) -> None:
+    """Store the first elements of a vector, in pieces: their number as a sum of powers of two."""
+    writer, element, align = ex.writer, memory_type(target.dtype), target.dtype.itemsize
+    whole, length = memory_type(target.dtype, lanes), lanes
+    while length:
+        bit = writer.define(f"and i64 {count}, {length}")
+        first = ref
+        if length == 1:
+            first = writer.define(f"extractelement {whole} {ref}, i64 0")
+        elif length < lanes:
+            first = chosen(writer, (ref, ref), whole, range(length))
+        kind = memory_type(target.dtype, length)
+        before, piece, after = writer.block, writer.name("piece"), writer.name("after")
+        writer.branch(writer.define(f"icmp ne i64 {bit}, 0"), piece, after)
+        writer.start(piece)
+        writer.line(f"store {kind} {first}, ptr {pointer}, align {align}")
+        if 1 < length < lanes:
+            rest = chosen(writer, (ref, ref), whole, range(length, 2 * length))
+            beyond = writer.define(f"getelementptr {element}, ptr {pointer}, i64 {length}")
+        writer.jump(after)
+        writer.start(after)
+        if 1 < length < lanes:
+            ref = writer.define(f"phi {kind} [ {first}, %{before} ], [ {rest}, %{piece} ]")
+            pointer = writer.define(f"phi ptr [ {pointer}, %{before} ], [ {beyond}, %{piece} ]")
+            whole = kind
+        length //= 2
 
 
 def _step(ex: Expressions, first: str, stride: int, target: Buffer, value: Value) -> None:

@@ -68,9 +68,9 @@ def splat_literal(text: str, type_name: str, lanes: int) -> str:
     return "<" + ", ".join([f"{type_name} {text}"] * lanes) + ">"
 
 
-def steps(lanes: int, stride: int = 1) -> str:
+def steps(lanes: int, stride: int = 1, kind: str = "i64") -> str:
     """The vector constant 0, stride, 2 stride, ..."""
-    return "<" + ", ".join(f"i64 {stride * lane}" for lane in range(lanes)) + ">"
+    return "<" + ", ".join(f"{kind} {stride * lane}" for lane in range(lanes)) + ">"
 
 
 def everywhere(lanes: int) -> str:

@@ -29,7 +29,8 @@ class Blocking(NamedTuple):
     (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
     of 64 columns), `largest_in_place`, on a core with AVX-512; `few_tiles`, `page` (2 to 1000
     rows), `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`,
-    `packed_bytes`, `few_bytes`, `shortest_line` and `most_rows` on one without.
+    `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector`
+    (5 to 300 terms, 3 to 120 columns) on one without.
     """
 
     depth_bytes: int = 1536
@@ -58,6 +59,9 @@ class Blocking(NamedTuple):
     is profitable if it is read more often."""
     few_tiles: int = 16
     """The most tiles below each other for which the right operand is read in place."""
+    few_masked_tiles: int = 8
+    """The same without AVX-512, where tiles have columns beyond the last one: loops over terms
+    then need masks, which take several instructions."""
     largest_in_place: int = 1 << 22
     """The most bytes of a right operand that is read in place for any number of tiles, with
     AVX-512: a larger one may have more pages than the translation lookaside buffer has entries."""
@@ -106,6 +110,8 @@ class Blocking(NamedTuple):
     """The cost of each vector that is missing from these, as a part of the time of a tile."""
     single_vector: float = 1.15
     """The cost of a column in tiles of one vector, relative to tiles of two."""
+    lone_vector: float = 1.8
+    """The same without AVX-512, where each row's address takes a general register."""
 
 
 class Blocks(NamedTuple):
@@ -168,7 +174,7 @@ def blocks_of(
         tiles = -(-size.rows // height)
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
-    width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
+    width, vectors = _width(size.rows, size.columns, target, itemsize)
     if _are_three_better(root, target, vectors):
         width, vectors = 3 * target.lanes(itemsize), 3
     width = _in_fewer_lanes(root, target, width)
@@ -198,16 +204,23 @@ def blocks_of(
     down = min(tiles, max(limits.rows // height, 1))
     if _writes_whole_rows(root, target) and size.batch * tiles >= limits.fewest_blocks:
         return Blocks(height, width, depth, stretches, 1, panels)
-    # blocks of fewer rows, and then of fewer columns, if threads would have too few to share
-    while down > 1 and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
-        down = -(-down // 2)
-    while (
-        not whole_rows
-        and across > 1
-        and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks
-    ):
-        across = -(-across // 2)
-    return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
+    # smaller blocks, if threads would have too few to share
+    while _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
+        can_be_narrower = across > 1 and not whole_rows
+        # without AVX-512, whose caches are small, fewer blocks should read the larger operand
+        is_wide = target.registers <= limits.few_registers and size.columns > size.rows
+        if can_be_narrower and (down == 1 or is_wide):
+            across = -(-across // 2)
+        elif down > 1:
+            down = -(-down // 2)
+        else:
+            break
+    across = _even(panels, across)
+    if size.columns % width and target.registers <= limits.few_registers:
+        # the last panel may overlap another one of its block, and then needs no masks
+        while across < panels and (panels - 1) % across == 0:
+            across += 1
+    return Blocks(height, width, depth, stretches, _even(tiles, down), across)
 
 
 def _writes_whole_rows(root: Contraction, target: Target) -> bool:
@@ -308,7 +321,7 @@ def blocks_by_rows(
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
-    width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
+    width, vectors = _width(size.rows, size.columns, target, itemsize)
     most, panels = _most_rows(target, vectors), -(-size.columns // width)
     if is_sum:
         height = _height(size.rows, most, vectors, limits)
@@ -330,11 +343,13 @@ def _even(extent: int, length: int) -> int:
     return min(lengths, key=lambda n: (-(-extent // n) * n, -n))
 
 
-def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
+def _width(rows: int, columns: int, target: Target, itemsize: int) -> tuple[int, int]:
     """The number of columns of a tile, and the number of its vectors."""
+    limits, lanes = target[Blocking], target.lanes(itemsize)
+    single_vector = _single_vector(target)
     while lanes > 1 and lanes // 2 >= columns:
         lanes //= 2
-    one = -(-columns // lanes) * limits.single_vector
+    one = -(-columns // lanes) * single_vector
     two = -(-columns // (2 * lanes)) * 2
     if columns <= lanes or (one < two and rows > limits.few_rows):
         return lanes, 1
@@ -342,20 +357,30 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
     return (4 * lanes, 4) if few else (2 * lanes, 2)
 
 
+def _single_vector(target: Target) -> float:
+    """The cost of a column in tiles of one vector, relative to other tiles."""
+    limits = target[Blocking]
+    return limits.single_vector if target.registers > limits.few_registers else limits.lone_vector
+
+
 def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
     """Whether tiles of three vectors have fewer unused lanes beyond the last column.
 
-    Not if columns are packed, because the transposition of their vectors works by halves.
+    Not if columns are transposed while they are packed, because that works by halves of vectors.
+    With AVX-512, not if they are packed at all.
     """
     size, limits = extents_of(root), target[Blocking]
     lanes = target.lanes(root.target.dtype.itemsize)
     tiles = -(-size.rows // _most_rows(target, 3))
-    in_place = reads_columns_in_place(root, target, tiles)
-    has_registers = target.registers > limits.few_registers and lanes > 1
-    if vectors > 2 or root.shared_rows or not (has_registers and in_place):
+    right, counter = root.factors[1], root.counter
+    assert counter is not None
+    as_it_lies = gaps(right, counter) > gaps(right, root.sides[2][-1])
+    if target.registers > limits.few_registers:
+        as_it_lies = reads_columns_in_place(root, target, tiles)
+    if vectors > 2 or root.shared_rows or lanes == 1 or not as_it_lies:
         return False
     three, one = -(-size.columns // (3 * lanes)) * 3, -(-size.columns // lanes)
-    return three < (one * limits.single_vector if vectors == 1 else one + one % 2)
+    return three < (one * _single_vector(target) if vectors == 1 else one + one % 2)
 
 
 def _in_fewer_lanes(root: Contraction, target: Target, width: int) -> int:

@@ -120,9 +120,8 @@ class Product(Storage):
         """Statements that pack some terms of a block's columns, and the packed elements."""
         width = self.blocks.width
         panel = index("panel", self.blocks.panels)
-        whole = self.size.columns % width == 0
-        first = self.simplify(block.columns[0] + self._times(panel, width))
-        lines = Lines(first, width, const(self.size.columns, INDEX), whole)
+        first = self.simplify(block.columns[0] + self._column(block, panel))
+        lines = Lines(first, width, const(self.size.columns, INDEX), self.has_whole_panels)
 
         def place(term: Scalar, lane: Scalar) -> Position:
             return *block.own, panel, term, lane
@@ -212,7 +211,7 @@ class Product(Storage):
         right = self.right.at(block.batch)
 
         def in_place(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
-            column = block.columns[0] + self._times(number, self.blocks.width) + lane
+            column = block.columns[0] + self._column(block, number) + lane
             return right.element(self.simplify(column), self.simplify(terms.start + term))
 
         if self.reads_panels_in_place:
@@ -283,7 +282,7 @@ class Product(Storage):
         found, some = self.bands.terms(self._number(block), around, terms, self.simplify)
         lets = (*lets, *found)
         fold = Reduce(sums, ("add",) * len(sums), products, ((term, *some),))
-        column = self._times(panel, blocks.width) + lane
+        column = self._column(block, panel) + lane
         stores = [
             Store(*self._into(block, self.simplify(first + row), column), total, op)
             for row, total in rows_of_tile
@@ -385,7 +384,7 @@ class Product(Storage):
         """The loop over the columns of a panel; elements beyond the last column are not packed."""
         width, stop = self.blocks.width, const(self.blocks.width, INDEX)
         in_memory = self.reads_panels_in_place or self.is_direct
-        whole = self.size.columns % width == 0 or not in_memory
+        whole = self.has_whole_panels or not in_memory
         if not whole:
             left = block.columns[1] - block.columns[0] - self._times(panel, width)
             stop = self.simplify(minimum(left, width))
@@ -437,6 +436,14 @@ class Product(Storage):
         """The number of the matrix in the stack."""
         own = {loop: block.batch[loop] for loop in self.root.sides[0]}
         return number_of(own, self.simplify)
+
+    def _column(self, block: Block, panel: Scalar) -> Scalar:
+        """The first column of a panel, counted from that of its block."""
+        first = self._times(panel, self.blocks.width)
+        if self.overlaps:
+            last = self.size.columns - self.blocks.width - block.columns[0]
+            first = self.simplify(minimum(first, last))
+        return first
 
     def _times(self, number: Scalar, by: int) -> Scalar:
         return self.simplify(number * by)

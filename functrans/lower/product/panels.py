@@ -44,14 +44,21 @@ def packing(product: Product) -> list[Nest]:
             return (batch, panel, lane, term) if blocks.by_terms else (batch, panel, term, lane)
 
         extents = size.columns, blocks.width, size.terms
-        nests.append(_packing(product, product.right, product.panels, extents, place))
+        nests.append(
+            _packing(product, product.right, product.panels, extents, place, product.overlaps)
+        )
     return nests
 
 
 def _packing(
-    product: Product, operand: Operand, into: Buffer, extents: tuple[int, int, int], place: Place
+    product: Product,
+    operand: Operand,
+    into: Buffer,
+    extents: tuple[int, int, int],  # the lines of the operand, those of a panel, the terms
+    place: Place,
+    overlaps: bool = False,  # whether the last panel ends with the last line
 ) -> Nest:
-    """The nest that packs an operand; ``extents`` are its lines, those of a panel, its terms."""
+    """The nest that packs an operand."""
     size, simplify, by_terms = product.size, product.simplify, product.blocks.by_terms
     (count, side, depth), loops = extents, product.root.sides[0]
     panels = -(-count // side)
@@ -65,7 +72,9 @@ def _packing(
     first = simplify(irem(group, groups) * together)
     number = simplify(first + panel)
     own = operand.at(delinearised(loops, batch, simplify) if loops else {})
-    lines = Lines(simplify(number * side), side, const(count, INDEX), count % side == 0)
+    line = minimum(number * side, count - side) if overlaps else number * side
+    whole = overlaps or count % side == 0
+    lines = Lines(simplify(line), side, const(count, INDEX), whole)
     last = simplify(minimum(first + together, panels) - first)
     of_group = Groups(panel, last, lines, is_large)
     stretches = -(-size.terms // depth)

@@ -99,7 +99,8 @@ class Storage:
     def fetches_panels(self) -> bool:
         """Whether tiles prefetch the next panel, from a distant cache, while they read this one."""
         is_read_again = self.blocks.tiles > 1 and not self.reads_panels_in_place
-        return self.has_few_registers and is_read_again and self.blocks.panels > 1
+        is_distant = self.panels.nbytes > self.limits.panel_bytes and self.blocks.panels > 1
+        return self.has_few_registers and is_read_again and is_distant
 
     @property
     def stores_along_rows(self) -> bool:
@@ -139,8 +140,10 @@ class Storage:
 
         Rows of a tile beyond the last row of the result repeat that row, to which no term may be
         added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
-        Columns beyond the last one are masked, in a second copy of a tile's code. Of a symmetric
-        result, only parts that pack both operands are, whose sums can be larger than a block.
+        Columns beyond the last one are masked, in a second copy of a tile's code; without AVX-512
+        only if tiles are one vector wide, since a mask for each vector takes registers. Of a
+        symmetric result, only parts that pack both operands are direct, whose sums can be larger
+        than a block.
         """
         whole_rows = self.size.rows % self.blocks.height == 0
         if self.root.symmetric and not (self.blocks.packs and whole_rows):
@@ -149,10 +152,40 @@ class Storage:
             return False
         if self.packs_rows and not (whole_rows or self.has_few_registers):
             return False
-        if self.size.columns % self.blocks.width and not self.blocks.packs:
+        if self.size.columns % self.blocks.width and not (self.blocks.packs or self.overlaps):
             few = self.size.terms <= self.limits.few_terms
-            return self.blocks.stretches == 1 and (few or self.reads_panels_in_place)
+            has_masks = few or self.reads_panels_in_place
+            if self.has_few_registers:
+                has_masks = self.blocks.width <= self.target.lanes(self.dtype.itemsize)
+            return self.blocks.stretches == 1 and has_masks
         return self.blocks.stretches == 1 or whole_rows
+
+    @property
+    def has_whole_panels(self) -> bool:
+        """Whether no panel has columns beyond the last one."""
+        return self.overlaps or self.size.columns % self.blocks.width == 0
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the last panel of a row begins early enough to end with the last column.
+
+        No tile then has columns beyond the last one, which would need masks. Some columns are
+        computed twice, with the same bits. That is impossible if terms are added to memory, or if
+        the panel before belongs to another block.
+        """
+        size, blocks = self.size, self.blocks
+        panels = -(-size.columns // blocks.width)
+        in_last_block = (panels - 1) % blocks.panels + 1
+        is_simple = not (blocks.by_terms or self.root.symmetric or self.root.shared_rows)
+        return (
+            size.columns % blocks.width > 0
+            and in_last_block > 1
+            and blocks.stretches == 1
+            and self.is_alone
+            and is_simple
+            and not self.bands.sides
+            and self.bands.read == ALL
+        )
 
     @property
     def reads_panels_in_place(self) -> bool:
@@ -163,5 +196,8 @@ class Storage:
             return self.right.is_dense(self.right.counter)
         tiles = -(-self.size.rows // self.blocks.height)
         if self.blocks.packs:
+            return False
+        needs_masks = self.has_few_registers and not self.has_whole_panels
+        if needs_masks and tiles > self.limits.few_masked_tiles:
             return False
         return not self.in_arena and reads_columns_in_place(self.root, self.target, tiles)

@@ -44,9 +44,10 @@ class Machine:
     def instructions(self) -> frozenset[str]:
         """The instructions that replace functions, of `functrans.emit.llvm.scalar`.
 
-        Also "loads", if those of single elements take less time than a gather from the caches.
+        Also "loads", if those of single elements take less time than a gather from the caches, and
+        "pieces", if stores of powers of two take less time than masked ones.
         """
-        found = {"scalef"} if {"avx512f", "avx512vl"} <= self.has else set()
+        found = {"scalef"} if {"avx512f", "avx512vl"} <= self.has else {"pieces"}
         return frozenset(found | {"loads"} if self.cpu.startswith("znver") else found)
 
     @cached_property

@@ -56,6 +56,20 @@ def test_without_leave_to_repeat_the_rest_is_masked():
     assert "llvm.masked.load.v8f64" in found and "llvm.masked.store.v8f64" in found
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int16, np.float16])
+@pytest.mark.parametrize("lanes", [2, 8, 16])
+def test_the_rest_is_stored_in_pieces_where_that_is_faster(dtype, lanes):
+    x, y = (buffer(name, np.dtype(dtype), (N,)) for name in "xy")
+    kernel = Kernel((x, y), 1, (For(K, ZERO, N, (Store(y, (K,), load(x, (K,))),), lanes),))
+    assert "masked.store" in emit(kernel) and "masked.store" not in emit(kernel, {"pieces"})
+    for count in range(2 * lanes + 2):
+        given = np.random.default_rng(count).integers(0, 2, count + 3).astype(dtype)
+        found = 1 - given if dtype != np.bool_ else ~given
+        untouched = found[count:].copy()
+        by_llvm(kernel, [given, found], (count,), instructions={"pieces"})
+        np.testing.assert_array_equal(found, [*given[:count], *untouched])
+
+
 def test_a_whole_number_of_vectors_has_no_rest():
     assert "masked" not in vector_loop(load(X, (K,)) * 2.0, repeatable=False, whole=True)
 

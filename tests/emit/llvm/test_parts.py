@@ -34,15 +34,15 @@ def tile(columns, lanes, whole, dtype, op=None):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("lanes", [6, 12, 24])
 @pytest.mark.parametrize("columns", [1, 7, 16, 17, 20, 24, 25, 48, 60])
-@pytest.mark.parametrize("op", [None, "add"])
-def test_sums_are_those_of_each_column(columns, lanes, dtype, op):
+@pytest.mark.parametrize(("op", "instructions"), [(None, ()), ("add", ()), (None, {"pieces"})])
+def test_sums_are_those_of_each_column(columns, lanes, dtype, op, instructions):
     rng = np.random.default_rng(0)
     for terms in (0, 1, 5):
         x = rng.integers(-9, 9, (2, terms)).astype(dtype)
         y = rng.integers(-9, 9, (terms, columns)).astype(dtype)
         out = np.full((2, columns), 3, dtype)
         kernel = tile(size(0), lanes, columns % lanes == 0, dtype, op)
-        by_llvm(kernel, [x, y, out], (columns, terms))
+        by_llvm(kernel, [x, y, out], (columns, terms), instructions=instructions)
         np.testing.assert_array_equal(out, x @ y + (0 if op is None else 3))
 
 

@@ -168,8 +168,12 @@ def test_large_operands_are_packed_along_their_rows(batch, columns, monkeypatch)
 @pytest.mark.parametrize("rows", [1, 17, 60, 65, 130])
 @pytest.mark.parametrize("terms", [2, 90, 900])
 def test_left_operands_that_are_packed_before(registers, rows, terms, monkeypatch):
-    """With few registers and without: each stretch has its tiles, the last of a few rows."""
-    take_host_for(monkeypatch, blocking={"few_bytes": 0, "few_registers": registers})
+    """With few registers and without: each stretch has its tiles, the last of a few rows.
+
+    The cache holds the result; otherwise, blocks have whole rows, and pack each row once.
+    """
+    blocking = {"few_bytes": 0, "few_registers": registers}
+    take_host_for(monkeypatch, cache=1 << 30, blocking=blocking)
     for dtype, tolerance in ((np.float32, 1e-3), (np.float64, 1e-11)):
         x, y = array(3, terms, rows, dtype=dtype), array(3, terms, 1100, dtype=dtype)
         for one, other in ((x, y), (x[:, :, ::-1], y[:, ::-1])):
