@@ -277,15 +277,20 @@ def _periods(kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any]) -> set[int
 def _runs(
     kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any], period: int, fewest: int
 ) -> list[tuple[int, int]]:
-    """The ranges in which a sequence repeats itself with a period, at least ``fewest`` times."""
+    """The ranges in which a sequence repeats itself with a period, at least ``fewest`` times.
+
+    Two ranges that overlap share less than a period, which stays with the first.
+    """
     if len(kinds) < fewest * period:
         return []
     same = (kinds[period:] == kinds[:-period]) & free[period:] & free[:-period]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
-    pairs = edges.reshape(-1, 2).tolist()
-    return [
-        (start, stop + period) for start, stop in pairs if stop - start >= (fewest - 1) * period
-    ]
+    found: list[tuple[int, int]] = []
+    for start, stop in edges.reshape(-1, 2).tolist():
+        begin = max(start, found[-1][1]) if found else start
+        if stop - begin >= (fewest - 1) * period:
+            found.append((begin, stop + period))
+    return found
 
 
 def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:

@@ -209,3 +209,16 @@ def test_results_of_unlike_steps():
         for one, other in zip(compiled, gradient(*arguments), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     assert changed
+
+
+def test_runs_of_which_one_begins_within_the_last_step_of_another():
+    def halved(row):
+        while np.abs(row).sum() > 3:
+            row = np.sin(row) * 0.5
+        return row
+
+    def total(x):
+        return sum(np.sum(halved(row) ** 2) for row in x)
+
+    x = 1.5 * np.random.default_rng(0).normal(size=(64, 17, 1))
+    np.testing.assert_allclose(jit(grad(total))(x), grad(total)(x), rtol=1e-12)
