@@ -84,8 +84,9 @@ def test_what_is_compiled_together_and_what_is_not():
 
 
 def test_calls_of_blas():
-    # parts of a long sum
-    found = debug.explain(lambda x: np.tanh(x.T @ np.cos(x)))(RNG.normal(size=(9973, 64)))
+    # columns along two axes
+    x, y = RNG.normal(size=(200, 40)), RNG.normal(size=(40, 20, 30))
+    found = debug.explain(lambda x, y: np.tanh(np.tensordot(x, np.cos(y), 1)))(x, y)
     assert found.parts[0].libraries == ("dgemm",)
     assert ", calls dgemm" in repr(found)
 

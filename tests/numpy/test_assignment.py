@@ -124,7 +124,7 @@ def test_writing_to_a_result_changes_the_array_as_in_numpy_or_raises(case):
         a = operand.copy()
         out = case.call(a)
         out = out[0] if isinstance(out, (tuple, list)) else out
-        if isinstance(out, np.ndarray):
+        if type(out) is np.ndarray:
             return a  # positions and the like, which are plain
         try:
             out[...] = 3

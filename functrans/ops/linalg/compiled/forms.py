@@ -3,7 +3,7 @@
 - *Blocked* (`functrans.lower.product`): computed by tiles in registers, and fused with operations
   on the result.
 - *Library calls* (`functrans.ops.linalg.compiled.blas`): other contractions from a certain size on,
-  such as the parts of a long sum for a wide result.
+  such as those whose columns lie along several axes.
 
 All other contractions are pulled, element by element, like any sum of products.
 """
