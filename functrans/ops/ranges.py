@@ -180,6 +180,7 @@ RANGES: dict[str, Range] = {
     "permuted": _truth,
     "points": _count,
     "positions": _each(_position),
+    "rank": _count,
     "residuals": _count,
     "reverse": _truth,
     # known once the steps have been counted, never before

@@ -85,9 +85,11 @@ def of_builtin() -> str:
     if new is None or any(isinstance(x, ast.Starred) for x in node.args):
         return ""
     given = node.args[0] if len(node.args) == 1 else ast.List(node.args)
+    called = ast.unparse(node)
     if isinstance(given, ast.GeneratorExp):
+        called = f"{ast.unparse(node.func)}{ast.unparse(given)}"  # with one pair of parentheses
         given = ast.ListComp(given.elt, given.generators)
-    return f"Instead of `{ast.unparse(node)}`, write {new}({ast.unparse(given)})."
+    return f"Instead of `{called}`, write {new}({ast.unparse(given)})."
 
 
 def purpose() -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ir.types import Aval
@@ -24,6 +24,8 @@ DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 
 
 def _infer(x: Aval, *, rank: int, count: int) -> Aval:
+    if x.dtype not in DTYPES:
+        raise DtypeError(f"order_statistics takes numbers of 4 or 8 bytes, not {x.dtype}")
     if not (x.ndim and 0 <= rank and 1 <= count <= 2 and rank + count <= x.shape[-1]):
         raise ShapeError(f"there are no {count} elements of rank {rank} in an array like {x}")
     return x.update(shape=(*x.shape[:-1], count))
