@@ -142,11 +142,11 @@ class Storage:
         added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
         Columns beyond the last one are masked, in a second copy of a tile's code; without AVX-512
         only if tiles are one vector wide, since a mask for each vector takes registers. Of a
-        symmetric result, only parts that pack both operands are direct, whose sums can be larger
-        than a block.
+        symmetric result, only a block that is a whole matrix and packs both operands is direct: of
+        several blocks, one would write what another mirrors.
         """
         whole_rows = self.size.rows % self.blocks.height == 0
-        if self.root.symmetric and not (self.blocks.packs and whole_rows):
+        if self.root.symmetric and not (self.is_whole and self.blocks.packs and whole_rows):
             return False
         if not self.is_alone:
             return False
@@ -159,6 +159,12 @@ class Storage:
                 has_masks = self.blocks.width <= self.target.lanes(self.dtype.itemsize)
             return self.blocks.stretches == 1 and has_masks
         return self.blocks.stretches == 1 or whole_rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each matrix of the result is one block."""
+        height, width = self.sums.extents[-2:]
+        return height >= self.size.rows and width >= self.size.columns
 
     @property
     def has_whole_panels(self) -> bool:

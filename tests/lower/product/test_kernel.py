@@ -336,6 +336,15 @@ def test_parts_of_any_length_are_a_kernel(terms, columns):
     assert "dgemm" not in text
 
 
+@pytest.mark.parametrize(("rows", "terms"), [(64, 30_000), (96, 4001), (48, 100_000), (300, 5000)])
+def test_symmetric_sums_along_rows(rows, terms):
+    x, d = array(rows, terms), array(terms)
+    for function in (lambda x, d: x @ x.T, lambda x, d: (x * d) @ x.T):
+        found, wanted = jit(function)(x, d), function(x, d)
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * abs(wanted).max())
+        np.testing.assert_array_equal(found, found.T)
+
+
 def test_half_of_each_part_of_a_symmetric_sum():
     x, d = array(1797, 64), array(1797)
     text = jit(lambda x, d: x.T @ (d[:, None] * x)).lower(x, d).schedule()
