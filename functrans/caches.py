@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, wraps
+from struct import pack
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from weakref import WeakSet
 
@@ -25,6 +26,11 @@ _adding = lock()
 
 when_clear: list[Callable[[], None]] = []
 """Called after all caches have been cleared."""
+
+
+def bits(number: float | complex) -> bytes:
+    """A number in a key: its bits tell 0.0 from -0.0, and NaNs of other signs or payloads apart."""
+    return pack("2d", number.real, number.imag)
 
 
 def clear_caches() -> None:

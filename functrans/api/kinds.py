@@ -12,12 +12,11 @@ from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable, Iterable
 from contextvars import ContextVar
 from itertools import accumulate
-from struct import pack
 from typing import Any
 
 import numpy as np
 
-from functrans.caches import Table, cached
+from functrans.caches import Table, bits, cached
 from functrans.trace.bytecode import codes, global_names, imported_names
 from functrans.trace.source import is_installed
 
@@ -112,17 +111,12 @@ def is_protocol(name: str) -> bool:
 
 
 def key_of(value: Any) -> Hashable:
-    """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0.
-
-    Floats are compared by their bits, among which are the sign and the payload of a NaN.
-    """
+    """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0."""
     kind = type(value)
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
-    if isinstance(value, float):
-        return kind, pack("d", value)
-    if isinstance(value, complex):
-        return kind, pack("d", value.real), pack("d", value.imag)
+    if isinstance(value, (float, complex)):
+        return kind, bits(value)
     if isinstance(value, slice):
         return kind, key_of(value.start), key_of(value.stop), key_of(value.step)
     if isinstance(value, tuple):

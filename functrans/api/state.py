@@ -298,4 +298,7 @@ def _plain(key: Any) -> str:
     if not isinstance(key, tuple) or len(key) != 2 or not isinstance(key[0], type):
         return ""
     kind, value = key
-    return repr(*unpack("d", value)) if kind is float else repr(value)
+    if issubclass(kind, (float, complex)):
+        real, imag = unpack("2d", value)
+        value = complex(real, imag) if issubclass(kind, complex) else real
+    return repr(value)

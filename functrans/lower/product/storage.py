@@ -146,9 +146,8 @@ class Storage:
         several blocks, one would write what another mirrors.
         """
         whole_rows = self.size.rows % self.blocks.height == 0
-        if self.root.symmetric and not (self.is_whole and self.blocks.packs and whole_rows):
-            return False
-        if not self.is_alone:
+        is_one_block = self.is_whole and self.blocks.packs and whole_rows
+        if not self.is_alone or (self.root.symmetric and not is_one_block):
             return False
         if self.packs_rows and not (whole_rows or self.has_few_registers):
             return False

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import bits
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
@@ -122,8 +123,8 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     str: repr,
     bytes: repr,
     type(None): repr,
-    float: float.hex,
-    complex: lambda x: f"{x.real.hex()}j{x.imag.hex()}",
+    float: lambda x: bits(x).hex(),
+    complex: lambda x: bits(x).hex(),
     Aval: _aval,
 }
 

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from functrans.caches import bits
 from functrans.ir.primitive import Primitive
 from functrans.lazily import Lazy
 from functrans.ops import is_built_in
@@ -88,7 +89,7 @@ def _text(value: Any) -> str | None:
     if kind is int:
         return f"{value:x}"
     if kind in (float, complex):
-        return f"{value.real.hex()} {value.imag.hex()}"
+        return bits(value).hex()
     if kind in (bool, str, bytes, type(None), type(...), type(NotImplemented)):
         return repr(value)
     dtype = value.dtype if isinstance(value, (np.ndarray, np.generic)) else value

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import config
-from functrans.caches import Table
+from functrans.caches import Table, bits
 from functrans.errors import (
     DeviceError,
     MutationError,
@@ -274,10 +274,8 @@ def _constant(x: Any) -> Any:
         return None if x.dtype.hasobject else (type(x), x.dtype, x.shape, x.tobytes())
     if isinstance(x, slice):
         return slice, *map(_constant, (x.start, x.stop, x.step))
-    if isinstance(x, float):
-        return type(x), x.hex()
-    if isinstance(x, complex):
-        return type(x), x.real.hex(), x.imag.hex()
+    if isinstance(x, (float, complex)):
+        return type(x), bits(x)
     if callable(x) and not isinstance(x, (type, np.ufunc)):
         return None  # its behaviour may change
     try:

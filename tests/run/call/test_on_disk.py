@@ -112,19 +112,27 @@ def test_the_key_of_a_graph_tells_what_differs():
     assert len(set(keys)) == 2 * 9
 
 
-def test_complex_numbers_are_in_keys():
-    """Also signs of zeros, on which the side of a branch cut depends."""
+NAN = float("nan")
+NUMBERS = {
+    "complex128": (0j, 1j, -1j, complex(0.0, -0.0), complex(-0.0, 0.0), 1 + 1j, complex("nan"),
+                   complex(-NAN, 0.0), complex(0.0, -NAN)),
+    "float64": (0.0, -0.0, 1.0, NAN, -NAN, *np.array([0x7FF8000000000001]).view(float).tolist()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_numbers_are_in_keys_by_their_bits(dtype):
+    """Signs of zeros decide about the side of a branch cut, those of NaN about `np.copysign`."""
 
     def filled(value):
-        params = {"shape": (4,), "value": value, "dtype": np.dtype(np.complex128)}
+        params = {"shape": (4,), "value": value, "dtype": np.dtype(dtype)}
         (aval,) = full_p.infer_all([], params)
         eqn = Eqn(full_p, (), [Var(aval)], params)
         return Graph([], [eqn], eqn.outputs)
 
-    numbers = (0j, 1j, -1j, complex(0.0, -0.0), complex(-0.0, 0.0), 1 + 1j, complex("nan"))
-    keys = {kept.key_of(filled(c)) for c in numbers}
+    keys = {kept.key_of(filled(value)) for value in NUMBERS[dtype]}
     assert None not in keys
-    assert len(keys) == len(numbers)
+    assert len(keys) == len(NUMBERS[dtype])
 
 
 def test_equal_graphs_have_equal_keys():

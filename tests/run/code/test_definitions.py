@@ -114,6 +114,12 @@ def test_whatever_a_rule_follows_from_is_told_apart(change):
     assert fingerprint(changed) != fingerprint(DEFINITION)
 
 
+def test_numbers_in_a_definition_are_told_apart_by_their_bits():
+    values = ("0.0", "-0.0", "float('nan')", "-float('nan')", "complex(0.0, -float('nan'))")
+    sources = [DEFINITION.replace("FACTOR = 1.5", f"FACTOR = {value}") for value in values]
+    assert len({fingerprint(source) for source in sources}) == len(values)
+
+
 NAMELESS = {
     "an object": ("FACTOR = 1.5", "class Of:\n    factor = 1.5\nFACTOR = Of()"),
     "a class": ("return FACTOR", "return Of.factor", "class Of:\n    factor = 1.5\n"),
