@@ -180,5 +180,7 @@ protocols.attributes.update(
     {
         "base": lambda self: None if self._as_view is None else self._as_view.base,
         "device": lambda self: "cpu",
+        # those of a copy, for SciPy's source, which copies what is not contiguous
+        "flags": lambda self: np.empty(0).flags,
     }
 )

@@ -7,24 +7,16 @@ from typing import Any
 
 from functrans.lazily import lazy as _lazy
 from functrans.scipy.entries import of_scipys as _of_scipys
-from functrans.scipy.ndimage.differences import *  # noqa: F403
-from functrans.scipy.ndimage.differences import __all__ as _differences
-from functrans.scipy.ndimage.filters import *  # noqa: F403
-from functrans.scipy.ndimage.filters import __all__ as _filters
 from functrans.scipy.ndimage.gaussian import *  # noqa: F403
 from functrans.scipy.ndimage.gaussian import __all__ as _gaussian
 from functrans.scipy.ndimage.interpolation import *  # noqa: F403
 from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
 from functrans.scipy.ndimage.measurements import *  # noqa: F403
 from functrans.scipy.ndimage.measurements import __all__ as _measurements
-from functrans.scipy.ndimage.ranks import *  # noqa: F403
-from functrans.scipy.ndimage.ranks import __all__ as _ranks
 from functrans.scipy.ndimage.splines import *  # noqa: F403
 from functrans.scipy.ndimage.splines import __all__ as _splines
 
-__all__ = [
-    *_differences, *_filters, *_gaussian, *_interpolation, *_measurements, *_ranks, *_splines,
-]  # fmt: skip
+__all__ = [*_gaussian, *_interpolation, *_measurements, *_splines]
 
 _scipy = _lazy("scipy:ndimage")
 

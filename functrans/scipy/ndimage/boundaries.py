@@ -9,7 +9,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.numpy.arrays import astype
-from functrans.numpy.define import refuse
 from functrans.numpy.padding import pad
 from functrans.trace.tracer import Tracer
 
@@ -65,27 +64,17 @@ def axes_in_order(axes: Any, ndim: int) -> tuple[int, ...]:
     return tuple(range(ndim)) if axes is None else normalize_axis_tuple(axes, ndim)
 
 
-def footprint_axes(axes: tuple[int, ...], ndim: int, *settings: list[Any]) -> tuple[Any, ...]:
-    """The axes of a footprint, and settings for each of them.
-
-    They are in ascending order, as in SciPy, and the settings are in the order of ``axes``, unless
-    these are all axes.
-    """
-    order = sorted(range(len(axes)), key=axes.__getitem__) if len(axes) < ndim else range(ndim)
-    return tuple(sorted(axes)), *([given[n] for n in order] for given in settings)
-
-
 def result_dtype(output: Any, *operands: Any) -> Any:
     """The dtype of a result: that of the first operand, or the one given by ``output``.
 
-    It is complex if any operand is; a name of another dtype is refused then, as in SciPy.
+    It is complex if any operand is; an array or a name of another dtype is refused then, as in
+    SciPy.
     """
-    if isinstance(output, (np.ndarray, Tracer)):
-        refuse("an array as output=", "use what is returned")
-    dtype = operands[0].dtype if output is None else np.dtype(output)
+    is_array = isinstance(output, (np.ndarray, Tracer))
+    dtype = operands[0].dtype if output is None else output.dtype if is_array else np.dtype(output)
     if dtype.kind == "c" or all(x.dtype.kind != "c" for x in operands):
         return dtype
-    if isinstance(output, str):
+    if is_array or isinstance(output, str):
         raise RuntimeError("output must have complex dtype")
     return np.promote_types(dtype, np.complex64)
 
@@ -102,3 +91,11 @@ def delivered(x: Any, dtype: Any) -> Any:
     if dtype == np.uint32 and x.dtype.kind == "f":
         x = astype(x, np.int64)  # conversion of negative floats to unsigned is undefined
     return x if x.dtype == dtype else astype(x, dtype)
+
+
+def stored(x: Any, output: Any) -> Any:
+    """A result, in the array ``output`` if there is one."""
+    if not isinstance(output, (np.ndarray, Tracer)):
+        return x
+    output[...] = x
+    return output

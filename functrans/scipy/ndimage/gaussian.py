@@ -1,20 +1,28 @@
-"""Gaussian filters of images, and the derivatives of Gaussians."""
+"""Gaussian filters of images, by derivatives of Gaussians, and the magnitudes of gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.numpy.arrays import array
+from functrans.numpy.arrays import array, axis_of
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import axes_in_order, per_axis
-from functrans.scipy.ndimage.filters import convolve1d, one_after_another
+from functrans.scipy.ndimage.boundaries import (
+    axes_in_order,
+    check_mode,
+    delivered,
+    per_axis,
+    result_dtype,
+    stored,
+)
+from functrans.scipy.ndimage.kernels import correlated
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
-__all__ = ["gaussian_filter", "gaussian_filter1d"]
+__all__ = ["gaussian_filter", "gaussian_filter1d", "generic_gradient_magnitude"]
 
 
 def _gaussian(sigma: Any, order: int, radius: int) -> Any:
@@ -82,7 +90,10 @@ def gaussian_filter1d(
     if not float(radius).is_integer() or radius < 0:
         raise ValueError("Radius must be a nonnegative integer.")
     weights = _gaussian(sigma, order, int(radius))
-    return convolve1d(input, weights, axis, output, mode, cval, 0)
+    x = array(input)
+    check_mode(mode)
+    sums = correlated(x, weights[::-1], (axis_of(axis, x.ndim),), mode, cval, (0,))
+    return stored(delivered(sums, result_dtype(output, x)), output)
 
 
 @answers("scipy.ndimage:gaussian_filter")
@@ -117,16 +128,47 @@ def gaussian_filter(
     """
     x = array(input)
     chosen = axes_in_order(axes, x.ndim)
-    count = len(chosen)
-    sigmas, orders = per_axis(sigma, count, "sigma"), per_axis(order, count, "order")
-    modes, radii = per_axis(mode, count, "mode"), per_axis(radius, count, "radius")
-    wide = [isinstance(s, Tracer) or s > 1e-15 for s in sigmas]
-    kept = [number for number in range(count) if wide[number]]
+    settings = [
+        per_axis(given, len(chosen), name)
+        for name, given in (("sigma", sigma), ("order", order), ("mode", mode), ("radius", radius))
+    ]
+    x = delivered(x, result_dtype(output, x))
+    for axis, width, one, beyond, taps in zip(chosen, *settings, strict=True):
+        if isinstance(width, Tracer) or width > 1e-15:
+            x = gaussian_filter1d(x, width, axis, one, None, beyond, cval, truncate, radius=taps)
+    return stored(x, output)
 
-    def run(x: Any, axis: int, place: int) -> Any:
-        n = kept[place]
-        return gaussian_filter1d(
-            x, sigmas[n], axis, orders[n], None, modes[n], cval, truncate, radius=radii[n]
-        )
 
-    return one_after_another(x, tuple(chosen[n] for n in kept), output, run)
+@answers("scipy.ndimage:generic_gradient_magnitude")
+def generic_gradient_magnitude(
+    input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
+    cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
+) -> Any:  # fmt: skip
+    """The magnitude of the gradient by a given derivative function.
+
+    ``derivative(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` returns the
+    derivative along an axis. Where the magnitude is 0, its derivative is 0, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> x = np.arange(9.0).reshape(3, 3)
+    >>> jit(lambda x: ndimage.generic_gradient_magnitude(x, ndimage.prewitt))(x)[1, 1].round(6)
+    np.float64(18.973666)
+    """
+    x = array(input)
+    chosen = axes_in_order(axes, x.ndim)
+    modes = per_axis(mode, len(chosen), "mode")
+    dtype = result_dtype(output, x)
+    parts = [
+        derivative(x, axis, dtype, one, cval, *extra_arguments, **(extra_keywords or {}))
+        for axis, one in zip(chosen, modes, strict=True)
+    ]
+    if not parts:
+        return stored(delivered(x, dtype), output)
+    both = np.stack(parts)
+    if both.dtype.kind == "f":
+        return stored(np.linalg.norm(both, axis=0), output)
+    return stored(delivered(np.sqrt(np.sum(both * both, axis=0)), dtype), output)

@@ -23,6 +23,7 @@ from functrans.scipy.ndimage.boundaries import (
     extended,
     per_axis,
     result_dtype,
+    stored,
 )
 from functrans.scipy.ndimage.splines import check_order, coefficients, doubles, spline_weights
 from functrans.trace.source import located, user_source
@@ -161,7 +162,7 @@ def _interpolated(
         total = term if total is None else total + term
     if mode == "constant":
         total = select(_apart(_all([along.inside for along in taps]), rest), total, cval)
-    return _rounded(total, dtype)
+    return stored(_rounded(total, dtype), output)
 
 
 def _apart(x: Any, rest: int) -> Any:
@@ -450,8 +451,9 @@ def rotate(
     rows, columns = _grid(places)
     coordinates = [turn[i, 0] * rows + turn[i, 1] * columns + moved[i] for i in range(2)]
     plane = moveaxis(x, (first, second), (0, 1))
-    turned = _interpolated(plane, coordinates, output, order, mode, cval, prefilter)
-    return unlinked(moveaxis(turned, (0, 1), (first, second)))
+    dtype = result_dtype(output, x)
+    turned = _interpolated(plane, coordinates, dtype, order, mode, cval, prefilter)
+    return stored(unlinked(moveaxis(turned, (0, 1), (first, second))), output)
 
 
 def _rotation(angle: Any) -> Any:

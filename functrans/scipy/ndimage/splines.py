@@ -18,7 +18,7 @@ from functrans.ops.arrays.structural import reshape
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import check_mode, delivered, result_dtype
+from functrans.scipy.ndimage.boundaries import check_mode, delivered, result_dtype, stored
 
 __all__ = ["spline_filter", "spline_filter1d"]
 
@@ -137,7 +137,8 @@ def spline_filter1d(
     check_mode(mode)
     x = array(input)
     dtype = result_dtype(output, x)
-    return delivered(coefficients(doubles(x), axis_of(axis, x.ndim), order, mode), dtype)
+    found = coefficients(doubles(x), axis_of(axis, x.ndim), order, mode)
+    return stored(delivered(found, dtype), output)
 
 
 @answers("scipy.ndimage:spline_filter")
@@ -161,4 +162,4 @@ def spline_filter(
     x = doubles(x)
     for axis in range(x.ndim):
         x = coefficients(x, axis, order, mode)
-    return delivered(x, dtype)
+    return stored(delivered(x, dtype), output)

@@ -20,7 +20,7 @@ from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.filters import convolve1d
+from functrans.scipy.entries import of_scipys
 from functrans.trace.tracer import Tracer
 
 __all__ = ["detrend", "resample_poly", "savgol_filter", "upfirdn"]
@@ -124,6 +124,7 @@ def savgol_filter(
     x = inexact(x)
     axis = axis_of(axis, x.ndim)
     weights = _signal.resolve().savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    convolve1d = of_scipys("ndimage", "convolve1d")
     if mode != "interp":
         return convolve1d(x, weights, axis=axis, mode=mode, cval=cval)
     size, half = x.shape[axis], window_length // 2

@@ -4,6 +4,7 @@ A case has a function's path, its arguments, and the index of the traced argumen
 """
 
 import numpy as np
+from scipy import ndimage
 
 _rng = np.random.default_rng(0)
 X, Y = _rng.normal(size=(2, 9))
@@ -23,6 +24,11 @@ SECTION = np.array([[0.1, 0.2, 0.3, 1.0, -0.4, 0.2]])
 STATES = SQUARE, SQUARE[:, :1], SQUARE[:1], np.array([[0.5]])
 BAND = np.array([0.2, 0.5])
 EDGES, GAINS = np.array([0.0, 0.3, 1.0]), np.array([1.0, 0.7, 0.1])
+
+
+def _second_difference(x, axis, output, mode, cval):
+    return ndimage.correlate1d(x, [1, -2, 1], axis, output, mode, cval)
+
 
 _SIGNAL = [
     *(("signal." + name, (3, 0.3), 1) for name in ("bessel", "butter")),
@@ -147,6 +153,13 @@ _OTHERS = [
     *((f"ndimage.{name}", (IMAGE, LABELS, [1, 2]), 0) for name in _OF_LABELS.split()),
     ("ndimage.laplace", (IMAGE,), 0),
     *((f"ndimage.gaussian_{x}", (IMAGE, 0.7), 0) for x in ("laplace", "gradient_magnitude")),
+    *((f"ndimage.{x}", (IMAGE, ROWS[:2]), i) for x in ("correlate", "convolve") for i in (0, 1)),
+    *((f"ndimage.{x}1d", (IMAGE, B), i) for x in ("correlate", "convolve") for i in (0, 1)),
+    *((f"ndimage.{x}", (IMAGE,), 0) for x in ("prewitt", "sobel")),
+    *((f"ndimage.{x}_filter", (IMAGE, 3), 0) for x in ("maximum", "median", "minimum", "uniform")),
+    *((f"ndimage.{x}_filter1d", (IMAGE, 4), 0) for x in ("maximum", "minimum", "uniform")),
+    *((f"ndimage.{x}_filter", (IMAGE, 2, 3), 0) for x in ("percentile", "rank")),
+    ("ndimage.generic_laplace", (IMAGE, _second_difference), 0),
     ("ndimage.histogram", (IMAGE, -1, 1, 4), 0),
     ("ndimage.labeled_comprehension", (IMAGE, LABELS, [1, 2], np.mean, float, 0), 0),
     ("ndimage.vectorized_filter", (IMAGE, np.mean), 0),

@@ -1,0 +1,160 @@
+"""SciPy's compiled kernels for image filters, on traced values: a stand-in for ``_nd_image``.
+
+The filters of `scipy.ndimage` are Python functions that check their arguments and call a kernel,
+which writes to an array. They run from their own source (`functrans.scipy.source.reinterpret`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from functrans import numpy as ours
+from functrans.numpy.arrays import common_dtype
+from functrans.ops.arrays.structural import astype, reshape
+from functrans.ops.convolution.convolution import convolve as contracted
+from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.reductions.reduce import reduce_max, reduce_min
+from functrans.scipy.ndimage.boundaries import delivered, extended, in_doubles
+from functrans.trace.tracer import Tracer
+
+Axes = tuple[int, ...]
+
+MODES = ("nearest", "wrap", "reflect", "mirror", "constant", "grid-wrap", "grid-constant")
+"""The boundary modes, by SciPy's numbers."""
+
+
+def _widths(ndim: int, axes: Axes, sizes: Sequence[int], origins: Sequence[int]) -> Any:
+    """The numbers of elements before and behind each element along all axes of an array."""
+    widths = [(0, 0)] * ndim
+    for axis, taps, origin in zip(axes, sizes, origins, strict=True):
+        before = taps // 2 + origin
+        widths[axis] = before, taps - 1 - before
+    return widths
+
+
+# -- weighted sums ---------------------------------------------------------------------------------
+
+
+def correlated(
+    x: Any, weights: Any, axes: Axes, mode: str, cval: Any, origins: Sequence[int]
+) -> Any:
+    """The weighted sums of the neighbours of each element along some axes."""
+    x = in_doubles(x)
+    weights = astype(weights, common_dtype(x))
+    widths = _widths(x.ndim, axes, weights.shape, origins)
+    # windows have zeros around them
+    zero = mode.endswith("constant") and not isinstance(cval, Tracer) and cval == 0
+    windows = [
+        (axis, Window(x.shape[axis], taps, offset=-widths[axis][0] if zero else 0))
+        for axis, taps in zip(axes, weights.shape, strict=True)
+    ]
+    x = x if zero else extended(x, widths, [mode] * x.ndim, cval)
+    labels = tuple(range(x.ndim))
+    return contracted(x, weights, (labels, axes, labels), tuple(windows))
+
+
+def _correlate1d(
+    input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any, origin: int
+) -> None:
+    sums = correlated(input, weights, (axis,), MODES[mode], cval, (origin,))
+    output[...] = delivered(sums, output.dtype)
+
+
+def _correlate(
+    input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Sequence[int]
+) -> None:
+    sums = correlated(input, weights, tuple(range(input.ndim)), MODES[mode], cval, origins)
+    output[...] = delivered(sums, output.dtype)
+
+
+def _uniform_filter1d(
+    input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int
+) -> None:
+    sums = correlated(input, np.ones(size), (axis,), MODES[mode], cval, (origin,))
+    output[...] = delivered(sums / size, output.dtype)
+
+
+# -- order statistics ------------------------------------------------------------------------------
+
+
+def _around(
+    x: Any, footprint: Any, axes: Axes, mode: int, cval: Any, origins: Sequence[int]
+) -> Any:
+    """The neighbourhood of each element, along an additional last axis."""
+    if isinstance(cval, Tracer) or cval != 0:
+        x = in_doubles(x)  # the constant need not be a number of an integer dtype
+    footprint = np.asarray(footprint)
+    widths = _widths(x.ndim, axes, footprint.shape, origins)
+    windows = [Window(x.shape[a], n) for a, n in zip(axes, footprint.shape, strict=True)]
+    wider = extended(x, widths, [MODES[mode]] * x.ndim, cval)
+    seen = windows_of(wider, axes=axes, windows=tuple(windows))
+    seen = reshape(seen, shape=(*x.shape, footprint.size))
+    return seen if footprint.all() else seen[..., np.flatnonzero(footprint)]
+
+
+def _extreme(minimum: bool) -> Callable[..., Any]:
+    return reduce_min if minimum else reduce_max
+
+
+def _min_or_max_filter1d(
+    input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int, minimum: bool
+) -> None:
+    seen = _around(input, np.ones(size, bool), (axis,), mode, cval, (origin,))
+    output[...] = delivered(_extreme(minimum)(seen, axes=(input.ndim,)), output.dtype)
+
+
+def _min_or_max_filter(
+    input: Any, footprint: Any, structure: None, output: Any, mode: int, cval: Any,
+    origins: Sequence[int], minimum: bool,
+) -> None:  # fmt: skip
+    seen = _around(input, footprint, tuple(range(input.ndim)), mode, cval, origins)
+    output[...] = delivered(_extreme(minimum)(seen, axes=(input.ndim,)), output.dtype)
+
+
+def _rank_filter(
+    input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any,
+    origins: Sequence[int],
+) -> None:  # fmt: skip
+    seen = _around(input, footprint, tuple(range(input.ndim)), mode, cval, origins)
+    output[...] = delivered(np.sort(seen, axis=-1)[..., rank], output.dtype)
+
+
+def _rank_filter_of_vector(
+    x: Any, rank: int, size: int, output: Any, mode: int, cval: Any, origin: int
+) -> None:
+    _rank_filter(x, rank, np.ones(size, bool), output, mode, cval, (origin,))
+
+
+class _Numpy:
+    """`functrans.numpy` with arrays that are written to: the result of a kernel.
+
+    No two arrays share memory, because kernels read before they write.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ours, name)
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        return x if dtype is None and isinstance(x, np.ndarray) else ours.asarray(x, dtype)
+
+    def may_share_memory(self, x: Any, y: Any) -> bool:
+        return False
+
+
+NAMES = {
+    "np": _Numpy(),
+    "_nd_image": SimpleNamespace(
+        correlate=_correlate,
+        correlate1d=_correlate1d,
+        min_or_max_filter=_min_or_max_filter,
+        min_or_max_filter1d=_min_or_max_filter1d,
+        rank_filter=_rank_filter,
+        uniform_filter1d=_uniform_filter1d,
+    ),
+    "_rank_filter_1d": SimpleNamespace(rank_filter=_rank_filter_of_vector),
+}
+"""The replacements for names in ``_filters`` and ``_ni_support`` of `scipy.ndimage`."""
