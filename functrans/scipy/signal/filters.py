@@ -10,17 +10,16 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.lax.scanning import scan
 from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact, known
-from functrans.numpy.define import refuse
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import expand_axes, reshape, zeros
+from functrans.ops.arrays.structural import reshape, zeros
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window
-from functrans.ops.indexing.views import flip, unlinked
+from functrans.ops.indexing.views import unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
-__all__ = ["filtfilt", "lfilter", "lfilter_zi", "lfiltic", "sosfilt", "sosfilt_zi"]
+__all__ = ["lfilter", "lfilter_zi", "sosfilt"]
 
 
 def _floats(*given: Any) -> list[Any]:
@@ -174,132 +173,6 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return np.linalg.solve(matrix, b[1:] - a[1:] * b[0])
 
 
-@answers("scipy.signal:lfiltic")
-def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
-    """The state of `lfilter` after past outputs ``y`` and inputs ``x``, most recent first.
-
-    Parameters
-    ----------
-    b, a : array
-        The coefficients of the numerator and of the denominator.
-    y, x : array
-        Missing values are zero.
-
-    Returns
-    -------
-    array
-        Of ``max(len(a), len(b)) - 1`` elements.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> jit(lambda y: signal.lfiltic([1.0], [1.0, -0.5], y))(np.array([4.0]))
-    array([2.])
-    """
-    b, a, y, x = _floats(b, a, y, 0.0 if x is None else x)
-    b, a = _coefficients(b, a)
-    order = a.size - 1
-    past = [_lengthened(flat(z)[:order], order) for z in (x, y)]
-
-    def remembered(c: Any, z: Any) -> Any:
-        # state[m] has c[m + 1 + k] * z[k]
-        window = Window(order, order, offset=1)
-        return convolve(c, z, ((0,), (0,), (0,)), ((0, window),))
-
-    return remembered(b, past[0]) - remembered(a, past[1])
-
-
-# -- zero-phase filters ----------------------------------------------------------------------------
-
-
-def _extended(x: Any, axis: int, padtype: Any, padlen: Any, default: int) -> tuple[Any, int]:
-    """Pad a signal on both sides; the padded signal, and the length of the padding."""
-    if padtype is None:
-        return x, 0
-    if padtype not in ("odd", "even", "constant"):
-        raise ValueError(
-            f"Unknown value '{padtype}' given to padtype. padtype must be 'even', 'odd', "
-            "'constant', or None."
-        )
-    edge = default if padlen is None else padlen
-    if x.shape[axis] <= edge:
-        raise ValueError(
-            f"The length of the input vector x must be greater than padlen, which is {edge}."
-        )
-    if not edge:
-        return x, 0
-    size = x.shape[axis]
-    first, last = read_along(x, axis, 0, 1), read_along(x, axis, size - 1, 1)
-    if padtype == "constant":
-        shape = (*x.shape[:axis], edge, *x.shape[axis + 1 :])
-        before, behind = broadcast_to(first, shape), broadcast_to(last, shape)
-    else:
-        before = flip(read_along(x, axis, 1, edge), axis)
-        behind = flip(read_along(x, axis, size - 1 - edge, edge), axis)
-        if padtype == "odd":
-            before, behind = 2 * first - before, 2 * last - behind
-    return concatenate([before, x, behind], axis=axis), edge
-
-
-def _both_ways(x: Any, axis: int, edge: int, run: Callable[[Any, Any], Any]) -> Any:
-    """Filter forwards and backwards; ``run`` starts in the steady state of the first element."""
-    size = x.shape[axis]
-    y = run(x, read_along(x, axis, 0, 1))
-    y = flip(run(flip(y, axis), read_along(y, axis, size - 1, 1)), axis)
-    return read_along(unlinked(y), axis, edge, size - 2 * edge)
-
-
-@answers("scipy.signal:filtfilt")
-def filtfilt(
-    b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None,
-    method: str = "pad", irlen: Any = None,
-) -> Any:  # fmt: skip
-    """Zero-phase filtering: apply a filter forwards and backwards along an axis.
-
-    Parameters
-    ----------
-    b, a : array
-        The coefficients of the numerator and of the denominator.
-    x : array
-    axis : int, optional
-    padtype : {"odd", "even", "constant", None}, optional
-        The kind of padding on both sides.
-    padlen : int, optional
-        The length of the padding; by default ``3 * max(len(a), len(b))``.
-    method : {"pad"}, optional
-    irlen : None
-
-    Returns
-    -------
-    array
-        In the shape of ``x``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> jit(lambda x: signal.filtfilt([0.5, 0.5], [1.0], x, padlen=1))(np.array([0.0, 4.0, 0.0]))
-    array([0., 2., 0.])
-    """
-    if method != "pad":
-        refuse(f"filtfilt with method={method!r}", "use 'pad'")
-    b, a, x = _floats(b, a, x)
-    b, a = flat(b), flat(a)
-    axis = axis_of(axis, x.ndim)
-    extended, edge = _extended(x, axis, padtype, padlen, 3 * max(a.size, b.size))
-    others = tuple(i for i in range(x.ndim) if i != axis)
-    if max(a.size, b.size) == 1:
-        factor = b[0] / a[0]
-        return x * factor * factor
-    steady = expand_axes(lfilter_zi(b, a), others)
-    return _both_ways(
-        extended, axis, edge, lambda x, first: lfilter(b, a, x, axis, steady * first)[0]
-    )
-
-
 # -- second-order sections -------------------------------------------------------------------------
 
 
@@ -366,35 +239,3 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     end, out = scan(cascade, start, rows)
     out = unlinked(moveaxis(out, 0, axis))
     return out if zi is None else (out, unlinked(moveaxis(end, 1, axis + 1)))
-
-
-@answers("scipy.signal:sosfilt_zi")
-def sosfilt_zi(sos: Any) -> Any:
-    """The initial state of `sosfilt` for which the step response is constant.
-
-    Parameters
-    ----------
-    sos : array
-        As for `sosfilt`.
-
-    Returns
-    -------
-    array
-        Of the shape (n_sections, 2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> jit(signal.sosfilt_zi)(np.array([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]]))
-    array([[1., 0.]])
-    """
-    sos = _sections(inexact(sos))
-    scale: Any = 1.0
-    states = []
-    for k in range(sos.shape[0]):
-        b, a = sos[k, :3], sos[k, 3:]
-        states.append(scale * lfilter_zi(b, a))
-        scale = scale * np.sum(b) / np.sum(a)
-    return np.stack(states)
