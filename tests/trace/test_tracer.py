@@ -280,3 +280,12 @@ def test_a_captured_array_that_becomes_an_input_stays_an_array():
     weights = np.ones(1000)
     f = jit(lambda x: np.sum(weights) * x if isinstance(weights, np.ndarray) else x)
     assert f(2.0) == 2000.0
+
+
+def test_flags_are_those_of_a_copy():
+    def f(x):
+        flags = x.T.flags
+        return x * (flags.c_contiguous and flags.owndata and flags.writeable)
+
+    for transform in (jit, lambda f: lambda x: grad(lambda x: np.sum(f(x)))(x)):
+        np.testing.assert_array_equal(transform(f)(np.ones((2, 3))), np.ones((2, 3)))

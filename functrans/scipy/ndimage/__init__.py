@@ -13,10 +13,8 @@ from functrans.scipy.ndimage.interpolation import *  # noqa: F403
 from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
 from functrans.scipy.ndimage.measurements import *  # noqa: F403
 from functrans.scipy.ndimage.measurements import __all__ as _measurements
-from functrans.scipy.ndimage.splines import *  # noqa: F403
-from functrans.scipy.ndimage.splines import __all__ as _splines
 
-__all__ = [*_gaussian, *_interpolation, *_measurements, *_splines]
+__all__ = [*_gaussian, *_interpolation, *_measurements]
 
 _scipy = _lazy("scipy:ndimage")
 

@@ -35,18 +35,12 @@ def check_constant(cval: Any, x: Any) -> None:
         raise TypeError("cval must be real where the input is")
 
 
-def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cval: Any) -> Any:
-    """Pad an array according to a boundary mode; a negative width adds nothing."""
-    for axis, (pair, mode) in enumerate(zip(widths, modes, strict=True)):
-        check_mode(mode)
-        own = [(0, 0)] * x.ndim
-        own[axis] = (max(pair[0], 0), max(pair[1], 0))
-        if own[axis] == (0, 0):
-            continue
-        name = _NUMPYS[mode]
-        check_constant(cval, x)
-        x = pad(x, own, name, **({"constant_values": cval} if name == "constant" else {}))
-    return x
+def extended(x: Any, widths: Sequence[tuple[int, int]], mode: str, cval: Any) -> Any:
+    """Pad an array according to a boundary mode."""
+    check_mode(mode)
+    check_constant(cval, x)
+    name = _NUMPYS[mode]
+    return pad(x, widths, name, **({"constant_values": cval} if name == "constant" else {}))
 
 
 def per_axis(given: Any, count: int, name: str) -> list[Any]:

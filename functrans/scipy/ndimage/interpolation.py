@@ -1,4 +1,4 @@
-"""Spline interpolation of images: shift, rotation, zoom and other transformations."""
+"""Spline interpolation of images at coordinates; rotation and zoom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.numpy.arrays import array, astype, inexact
 from functrans.numpy.shapes import moveaxis
-from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.structural import expand_axes
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.gather import gather
 from functrans.ops.indexing.views import unlinked
@@ -25,11 +25,11 @@ from functrans.scipy.ndimage.boundaries import (
     result_dtype,
     stored,
 )
-from functrans.scipy.ndimage.splines import check_order, coefficients, doubles, spline_weights
+from functrans.scipy.ndimage.splines import LARGEST_ORDER, coefficients, doubles, spline_weights
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
-__all__ = ["affine_transform", "map_coordinates", "rotate", "shift", "zoom"]
+__all__ = ["rotate", "zoom"]
 
 MARGIN = 12
 """The padding of an image whose continuation a spline filter cannot represent exactly."""
@@ -125,23 +125,31 @@ def _interpolated(
     prefilter: bool,
 ) -> Any:  # fmt: skip
     """Interpolate at coordinates of the first axes; the remaining axes come last in the result."""
-    check_order(order)
+    if not 0 <= order <= LARGEST_ORDER:
+        raise RuntimeError("spline order not supported")
     check_mode(mode)
     image = array(input)
-    check_constant(cval, image)
     dtype = result_dtype(output, image)
-    x = doubles(image)
+    x, margin = doubles(image), 0
     count = len(coordinates)
-    if any(n == 0 for n in x.shape[:count]):
-        raise ShapeError(f"an image of shape {x.shape} has no elements to interpolate between")
-    margin = 0
     if prefilter and order > 1:
         if mode in ("nearest", "grid-constant"):
             margin = MARGIN
             widths = [(MARGIN, MARGIN)] * count + [(0, 0)] * (x.ndim - count)
-            x = extended(x, widths, [mode] * x.ndim, cval)
+            x = extended(x, widths, mode, cval)
         for axis in range(count):
             x = coefficients(x, axis, order, mode)
+    return stored(rounded(at_coordinates(x, coordinates, order, mode, cval, margin), dtype), output)
+
+
+def at_coordinates(
+    x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, margin: int
+) -> Any:
+    """Interpolate with spline coefficients, which have a margin around an image."""
+    check_constant(cval, x)
+    count = len(coordinates)
+    if any(n == 0 for n in x.shape[:count]):
+        raise ShapeError(f"an image of shape {x.shape} has no elements to interpolate between")
     places = np.broadcast_arrays(*(inexact(at) for at in coordinates))
     taps = [
         _Taps(astype(at, np.float64) + margin, size, order, mode)
@@ -162,7 +170,7 @@ def _interpolated(
         total = term if total is None else total + term
     if mode == "constant":
         total = select(_apart(_all([along.inside for along in taps]), rest), total, cval)
-    return stored(_rounded(total, dtype), output)
+    return total
 
 
 def _apart(x: Any, rest: int) -> Any:
@@ -204,7 +212,7 @@ class _Taps:
         self.indices = [_INDICES[mode](i, size) for i in given]
 
 
-def _rounded(x: Any, dtype: Any) -> Any:
+def rounded(x: Any, dtype: Any) -> Any:
     """Convert a result to its dtype; integers are rounded and clipped, bools truncated."""
     if dtype == np.bool_:
         x = np.trunc(x)
@@ -215,143 +223,12 @@ def _rounded(x: Any, dtype: Any) -> Any:
     return astype(x, dtype)
 
 
-@answers("scipy.ndimage:map_coordinates")
-def map_coordinates(
-    input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """Interpolate an array at given coordinates by splines.
-
-    Parameters
-    ----------
-    input : array
-    coordinates : array
-        Along its first axis, a coordinate for each axis of the input.
-    output : dtype, optional
-        That of the input, if nothing is given.
-    order : int, optional
-        The degree of the splines, from 0 (the nearest element) to 5.
-    mode : str, optional
-        Boundary mode: ``"constant"`` and ``"grid-constant"`` (``cval``; the latter interpolates
-        between the last element and ``cval``), ``"nearest"``, ``"reflect"`` (``"grid-mirror"``),
-        ``"mirror"``, ``"grid-wrap"``, ``"wrap"``.
-    cval : number, optional
-    prefilter : bool, optional
-        Whether the input holds data (True) or spline coefficients from `spline_filter` (False).
-
-    Returns
-    -------
-    array
-        Of the shape of ``coordinates[0]``; differentiable in the input and in the coordinates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import ndimage
-    >>> x = np.array([0.0, 1.0, 4.0, 9.0])
-    >>> grad(lambda at: ndimage.map_coordinates(x, at[None, None], order=1)[0])(1.5)
-    np.float64(3.0)
-    """
-    x, at = array(input), array(coordinates)
-    if x.ndim < 1 or at.ndim < 1 or at.shape[0] != x.ndim:
-        raise RuntimeError("invalid shape for coordinate array")
-    return _interpolated(x, [at[n] for n in range(x.ndim)], output, order, mode, cval, prefilter)
-
-
 # -- transformations -------------------------------------------------------------------------------
 
 
-def _grid(shape: Sequence[int]) -> list[Any]:
-    """The indices along each axis, in shapes that broadcast (an open grid)."""
+def open_grid(shape: Sequence[int]) -> list[Any]:
+    """The indices along each axis, in shapes that broadcast."""
     return list(np.ogrid[tuple(slice(0, n) for n in shape)]) if shape else []
-
-
-@answers("scipy.ndimage:affine_transform")
-def affine_transform(
-    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None,
-    order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """Affine transformation: the element at ``o`` is the input at ``matrix @ o + offset``.
-
-    Parameters
-    ----------
-    input : array
-    matrix : array
-        A square matrix, or its diagonal; or one in homogeneous coordinates, with the offset.
-    offset : number or sequence, optional
-    output_shape : sequence of int, optional
-        That of the input, if nothing is given.
-    output, order, mode, cval, prefilter : optional
-        As for `map_coordinates`.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.affine_transform(x, np.array([0.5]), order=1))(np.arange(4.0))
-    array([0. , 0.5, 1. , 1.5])
-    """
-    x, turn, moved = array(input), inexact(matrix), inexact(offset)
-    count = x.ndim
-    if turn.ndim == 2 and turn.shape[1] == count + 1 and turn.shape[0] in (count, count + 1):
-        turn, moved = turn[:count, :count], turn[:count, count]
-    if turn.ndim not in (1, 2) or turn.shape[0] != count or turn.shape[-1] != count:
-        raise RuntimeError("improper affine matrix")
-    moved = broadcast_to(moved, shape=(count,))
-    shape = x.shape if output_shape is None else tuple(output_shape)
-    grid = _grid(shape)
-    if turn.ndim == 1:
-        coordinates = [turn[i] * grid[i] + moved[i] for i in range(count)]
-    else:
-        coordinates = [
-            sum(turn[i, j] * grid[j] for j in range(count)) + moved[i] for i in range(count)
-        ]
-    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
-
-
-@answers("scipy.ndimage:shift")
-def shift(
-    input: Any, shift: Any, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """Shift an image, also by fractions of an element.
-
-    Parameters
-    ----------
-    input : array
-    shift : number or sequence
-        The distance, for all axes or for each axis.
-    output, order, mode, cval, prefilter : optional
-        As for `map_coordinates`.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import ndimage
-    >>> x = np.array([0.0, 1.0, 4.0, 9.0])
-    >>> grad(lambda s: ndimage.shift(x, s, order=1)[2])(0.5)
-    np.float64(-3.0)
-    """
-    x = array(input)
-    if isinstance(shift, Tracer):
-        moved = broadcast_to(inexact(shift), shape=(x.ndim,))
-        distances = [moved[i] for i in range(x.ndim)]
-    else:
-        distances = [inexact(one) for one in per_axis(shift, x.ndim, "shift")]
-    grid = _grid(x.shape)
-    coordinates = [at - by for at, by in zip(grid, distances, strict=True)]
-    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
 
 
 @answers("scipy.ndimage:zoom")
@@ -367,7 +244,7 @@ def zoom(
     zoom : number or sequence
         The factor, for all axes or for each axis. It must not be traced.
     output, order, mode, cval, prefilter : optional
-        As for `map_coordinates`.
+        As in SciPy; ``output`` is a dtype, or an array that the traced function made.
     grid_mode : bool, optional
         Whether the elements represent pixel areas rather than points.
 
@@ -391,7 +268,7 @@ def zoom(
         )
     shape = [round(n * z) for n, z in zip(x.shape, per_axis(zoom, x.ndim, "zoom"), strict=True)]
     coordinates = []
-    for at, size, places in zip(_grid(shape), x.shape, shape, strict=True):
+    for at, size, places in zip(open_grid(shape), x.shape, shape, strict=True):
         if grid_mode:
             coordinates.append((at + 0.5) * (size / max(places, 1)) - 0.5)
         else:
@@ -416,7 +293,7 @@ def rotate(
     reshape : bool, optional
         Whether the result is large enough to contain all of the input.
     output, order, mode, cval, prefilter : optional
-        As for `map_coordinates`.
+        As in SciPy; ``output`` is a dtype, or an array that the traced function made.
 
     Returns
     -------
@@ -448,7 +325,7 @@ def rotate(
         places = tuple((np.ptp(corners, axis=1) + 0.5).astype(int).tolist())
     middle = matmul(turn, (np.array(places) - 1) / 2)
     moved = (np.array(sizes) - 1) / 2 - middle
-    rows, columns = _grid(places)
+    rows, columns = open_grid(places)
     coordinates = [turn[i, 0] * rows + turn[i, 1] * columns + moved[i] for i in range(2)]
     plane = moveaxis(x, (first, second), (0, 1))
     dtype = result_dtype(output, x)

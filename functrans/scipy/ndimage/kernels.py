@@ -14,11 +14,14 @@ import numpy as np
 
 from functrans import numpy as ours
 from functrans.numpy.arrays import common_dtype
+from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype, reshape
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.reductions.reduce import reduce_max, reduce_min
 from functrans.scipy.ndimage.boundaries import delivered, extended, in_doubles
+from functrans.scipy.ndimage.interpolation import at_coordinates, open_grid, rounded
+from functrans.scipy.ndimage.splines import coefficients, doubles
 from functrans.trace.tracer import Tracer
 
 Axes = tuple[int, ...]
@@ -52,7 +55,7 @@ def correlated(
         (axis, Window(x.shape[axis], taps, offset=-widths[axis][0] if zero else 0))
         for axis, taps in zip(axes, weights.shape, strict=True)
     ]
-    x = x if zero else extended(x, widths, [mode] * x.ndim, cval)
+    x = x if zero else extended(x, widths, mode, cval)
     labels = tuple(range(x.ndim))
     return contracted(x, weights, (labels, axes, labels), tuple(windows))
 
@@ -90,7 +93,7 @@ def _around(
     footprint = np.asarray(footprint)
     widths = _widths(x.ndim, axes, footprint.shape, origins)
     windows = [Window(x.shape[a], n) for a, n in zip(axes, footprint.shape, strict=True)]
-    wider = extended(x, widths, [MODES[mode]] * x.ndim, cval)
+    wider = extended(x, widths, MODES[mode], cval)
     seen = windows_of(wider, axes=axes, windows=tuple(windows))
     seen = reshape(seen, shape=(*x.shape, footprint.size))
     return seen if footprint.all() else seen[..., np.flatnonzero(footprint)]
@@ -129,6 +132,39 @@ def _rank_filter_of_vector(
     _rank_filter(x, rank, np.ones(size, bool), output, mode, cval, (origin,))
 
 
+# -- splines ---------------------------------------------------------------------------------------
+
+
+def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> None:
+    found = coefficients(doubles(input), axis, order, MODES[mode])
+    output[...] = delivered(found, output.dtype)
+
+
+def _geometric_transform(
+    filtered: Any, mapping: None, coordinates: Any, matrix: Any, offset: Any, output: Any,
+    order: int, mode: int, cval: Any, margin: int, *arguments: Any,
+) -> None:  # fmt: skip
+    if coordinates is None:
+        grid = open_grid(output.shape)
+        coordinates = [
+            sum(row[j] * at for j, at in enumerate(grid)) + moved
+            for row, moved in zip(matrix, offset, strict=True)
+        ]
+    found = at_coordinates(doubles(filtered), [*coordinates], order, MODES[mode], cval, margin)
+    output[...] = rounded(found, output.dtype)
+
+
+def _zoom_shift(
+    filtered: Any, factors: Any, shift: Any, output: Any, order: int, mode: int, cval: Any,
+    margin: int, grid_mode: bool,
+) -> None:  # fmt: skip
+    coordinates = [at + by for at, by in zip(open_grid(output.shape), shift, strict=True)]
+    if factors is not None:
+        coordinates = [at * by for at, by in zip(coordinates, factors, strict=True)]
+    found = at_coordinates(doubles(filtered), coordinates, order, MODES[mode], cval, margin)
+    output[...] = rounded(found, output.dtype)
+
+
 class _Numpy:
     """`functrans.numpy` with arrays that are written to: the result of a kernel.
 
@@ -139,7 +175,10 @@ class _Numpy:
         return getattr(ours, name)
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
-        return x if dtype is None and isinstance(x, np.ndarray) else ours.asarray(x, dtype)
+        if dtype is None and isinstance(x, np.ndarray):
+            return x
+        # what is computed of plain arrays is no part of the program
+        return ours.asarray(x, dtype) if holds_tracer(x) else np.asarray(x, dtype)
 
     def may_share_memory(self, x: Any, y: Any) -> bool:
         return False
@@ -150,11 +189,14 @@ NAMES = {
     "_nd_image": SimpleNamespace(
         correlate=_correlate,
         correlate1d=_correlate1d,
+        geometric_transform=_geometric_transform,
         min_or_max_filter=_min_or_max_filter,
         min_or_max_filter1d=_min_or_max_filter1d,
         rank_filter=_rank_filter,
+        spline_filter1d=_spline_filter1d,
         uniform_filter1d=_uniform_filter1d,
+        zoom_shift=_zoom_shift,
     ),
     "_rank_filter_1d": SimpleNamespace(rank_filter=_rank_filter_of_vector),
 }
-"""The replacements for names in ``_filters`` and ``_ni_support`` of `scipy.ndimage`."""
+"""The replacements for names in the modules of `scipy.ndimage`."""

@@ -12,15 +12,11 @@ from typing import Any
 import numpy as np
 
 from functrans.lax.scanning import scan
-from functrans.numpy.arrays import array, astype, axis_of
+from functrans.numpy.arrays import astype
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
-from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import check_mode, delivered, result_dtype, stored
-
-__all__ = ["spline_filter", "spline_filter1d"]
 
 LARGEST_ORDER = 5
 
@@ -98,68 +94,3 @@ def _filtered(rows: Any, pole: float, ends: str) -> Any:
 def doubles(x: Any) -> Any:
     """Convert to the dtype in which splines are computed."""
     return astype(x, np.complex128 if x.dtype.kind == "c" else np.float64)
-
-
-def check_order(order: int, least: int = 0) -> None:
-    if not least <= order <= LARGEST_ORDER:
-        raise RuntimeError("spline order not supported")
-
-
-@answers("scipy.ndimage:spline_filter1d")
-def spline_filter1d(
-    input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror"
-) -> Any:
-    """The coefficients of the spline through data along an axis.
-
-    Parameters
-    ----------
-    input : array
-    order : int, optional
-        The degree, from 0 to 5.
-    axis : int, optional
-    output : dtype, optional
-    mode : {"mirror", "reflect", "grid-wrap", ...}, optional
-        The boundary condition.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.spline_filter1d)(np.ones(4)).round(12)
-    array([1., 1., 1., 1.])
-    """
-    check_order(order)
-    check_mode(mode)
-    x = array(input)
-    dtype = result_dtype(output, x)
-    found = coefficients(doubles(x), axis_of(axis, x.ndim), order, mode)
-    return stored(delivered(found, dtype), output)
-
-
-@answers("scipy.ndimage:spline_filter")
-def spline_filter(
-    input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
-) -> Any:
-    """The coefficients of the spline through data along all axes; see `spline_filter1d`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.spline_filter)(np.ones((3, 3)))[0].round(12)
-    array([1., 1., 1.])
-    """
-    check_order(order, least=2)
-    check_mode(mode)
-    x = array(input)
-    dtype = result_dtype(output, x)
-    x = doubles(x)
-    for axis in range(x.ndim):
-        x = coefficients(x, axis, order, mode)
-    return stored(delivered(x, dtype), output)

@@ -34,6 +34,7 @@ Function = Callable[..., Any]
 
 _OTHER = {
     "scipy.ndimage._filters": lazy("functrans.scipy.ndimage.kernels:NAMES"),
+    "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
     "scipy.spatial.transform._rotation": lazy("functrans.scipy.source.rotations:NAMES"),
