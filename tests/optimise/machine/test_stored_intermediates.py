@@ -105,7 +105,7 @@ def test_more_narrow_values_are_stored():
         assert (exponentials(store_intermediates(graph, target))[1] == 0) is stored
 
 
-@pytest.mark.parametrize(("size", "is_left"), [(3, False), (128, True)])
+@pytest.mark.parametrize(("size", "is_left"), [(3, False), (512, True)])
 def test_loops_that_mostly_multiply_matrices_are_left(size, is_left):
     def f(w, s):
         step = lambda c, _: (np.sin(np.exp(-c * c) * np.cos(c)) + w @ c, None)  # noqa: E731
