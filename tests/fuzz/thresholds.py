@@ -66,6 +66,7 @@ LOW = {
     "unrolling": {
         "longest": (3, 16),
         "one_vector": (2, 8),
+        "half_vector": (100, 1, 4),
         "much_work": (4, 48),
         "work_of_step": (1000, 1, 4),
         "largest_interleaved": (2, 8),

@@ -165,10 +165,14 @@ class RootBuilder:
         """The axes of a value that become loops, without regard to the program's size."""
         shape = atom.aval.shape
         limits = self.target[Unrolling]
-        if prod(shape) <= (limits.alone if self.whole else limits.sums):
+        is_few = prod(shape) <= (limits.alone if self.whole else limits.sums)
+        if is_few and not self._fills_half_vectors(shape):
             return ()
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
+        if is_few:
+            alike = not branches_on(nodes, trial[-1]) and not any(n.op == "fold" for n in nodes)
+            return (len(shape) - 1,) if alike else ()
         reduces = any(node.op == "fold" for node in nodes)
         if reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads for each element
@@ -198,6 +202,15 @@ class RootBuilder:
         if not any(branches_on(nodes, trial[axis]) for axis in behind):
             unrolled = tuple(axis for axis in unrolled if axis not in behind)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+
+    def _fills_half_vectors(self, shape: Shape) -> bool:
+        """Whether a step's few elements along the last axis are at least half a vector."""
+        limits = self.target[Unrolling]
+        count = prod(shape)
+        if not shape or count != shape[-1] or count < limits.half_vector:
+            return False
+        computed = -(-count // limits.half_vector) * limits.half_vector
+        return 3 * computed <= 4 * count and self._work.get(count, 0) >= limits.much_work
 
     def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:
         """Whether vectors should not be along the last axis, though it would fill one.

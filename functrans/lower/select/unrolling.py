@@ -26,6 +26,9 @@ class Unrolling(NamedTuple):
     """An axis of more elements is always a loop, as is a `fold` over more."""
     one_vector: int = 8
     """The number of elements that fill a vector."""
+    half_vector: int = 4
+    """The same of half a vector, which is enough in a loop's step whose values of this extent have
+    `much_work` together, if it is at least three quarters full."""
     much_work: int = 48
     """The fewest operations for an element for which vectors are profitable: an exponential."""
     work_of_step: int = 4

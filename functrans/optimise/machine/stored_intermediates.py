@@ -4,8 +4,8 @@ Partial evaluation stores the fewest bytes of residuals for the backward pass of
 recomputes other values. But computing an exponential takes longer than storing and reading its
 result, if all residuals fit into a cache. So the equations that do not depend on the carry are
 divided again, by a minimum cut whose costs are times: some values are computed only by the forward
-pass, which stacks them. This is not done in loops with matrix products, which take most of the time
-there, and whose matrices the stacks would evict from the caches.
+pass, which stacks them. This is not done in loops whose work is in matrix products, whose matrices
+the stacks would evict from the caches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import pattern
-from functrans.ops.control.residuals import choose, is_cheap
+from functrans.ops.control.residuals import choose, flops_of, is_cheap
 from functrans.ops.control.scan import scan_p
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop, Row, Stacked
@@ -38,6 +38,8 @@ class Storing(NamedTuple):
     memory then, which processors fetch ahead."""
     narrow: int = 256
     """The most bytes of a narrow value."""
+    products: int = 2
+    """The most operations of a step's products for each of its elementwise operations."""
 
 
 def store_intermediates(graph: Graph, target: Target) -> Graph:
@@ -62,7 +64,7 @@ def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
     if not scans:
         return graph
     writer, before = Loop(scans[0]), place[scans[0].outputs[0]]
-    if any(eqn.primitive is dot_general for eqn in (*loop.body, *writer.body)):
+    if any(_multiplies_matrices(each.body, limits) for each in (loop, writer)):
         return graph
     stacks: dict[Atom, Atom] = {each.result: each.out for each in writer.stacked}
     others = {x for eqn in graph.eqns if eqn is not reader for x in eqn.inputs}
@@ -103,6 +105,15 @@ def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
     writer.stacked = [each for each in writer.stacked if each.result in others]
     changed = {scans[0]: writer.rebuilt(), reader: loop.rebuilt()}
     return Graph(graph.inputs, [changed.get(eqn, eqn) for eqn in graph.eqns], graph.outputs)
+
+
+def _multiplies_matrices(body: Sequence[Eqn], limits: Storing) -> bool:
+    """Whether products are most of a step's operations."""
+    products = sum(flops_of(eqn) for eqn in body if eqn.primitive is dot_general)
+    others = sum(
+        pattern(eqn).work * eqn.outputs[0].aval.size for eqn in body if eqn.primitive.elementwise
+    )
+    return products > limits.products * others
 
 
 def _bytes(var: Var) -> int:

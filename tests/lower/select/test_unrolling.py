@@ -59,6 +59,32 @@ def test_all_values_of_a_step_with_some_work_are_vectors(size, dtype):
     np.testing.assert_allclose(jit(grad(loss))(x), grad(loss)(x), rtol=rtol)
 
 
+@pytest.mark.parametrize(
+    ("size", "lanes"), [(3, set()), (4, {"4"}), (5, set()), (6, {"4"}), (7, {"4"})]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_elements_with_much_work_are_half_vectors(size, lanes, dtype):
+    """Not five: two vectors for one element more than one holds."""
+    w, x = RNG.standard_normal((size, size)).astype(dtype), RNG.standard_normal(size).astype(dtype)
+
+    def loss(w, x):
+        def step(c, _):
+            gate = 1 / (1 + np.exp(-c * w[0]))
+            return gate * np.tanh(w @ c) + (1 - gate) * c[0], c
+
+        last, stacked = lax.scan(step, x, None, length=20)
+        return np.sum(last * last) + np.sum(stacked * x)
+
+    steps = jit(loss).lower(w, x).schedule().split("for t in")[1]
+    assert set(re.findall(rf"for \w in 0..{size}\b.* by (\d+)", steps)) == lanes
+    rtol = 1e-12 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(jit(loss)(w, x), loss(w, x), rtol=rtol)
+    for one, other in zip(
+        jit(grad(loss, argnums=(0, 1)))(w, x), grad(loss, argnums=(0, 1))(w, x), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
+
+
 def test_joined_values_of_a_step_stay_numbers():
     """Vectors would have to be put together from their elements."""
     x = RNG.standard_normal(12)

@@ -48,6 +48,17 @@ def reversed_steps(xs, w, s):
     return np.sum(last) + np.sum(stacked**2)
 
 
+def multiplied(xs, w, s):
+    """Products, of a vector and a vector and of a matrix and a vector, between exponentials."""
+
+    def step(c, x):
+        c = np.exp(-np.dot(c, s)) * np.tanh(w @ np.sin(c)) + x
+        return c, np.dot(x, np.exp(-c * c))
+
+    last, stacked = lax.scan(step, s, xs)
+    return np.sum(last) + np.sum(stacked**2)
+
+
 def exponentials(graph):
     """How many exponentials and the like each scan computes."""
     names = ("exp", "tanh", "sech_squared", "sin", "cos")
@@ -58,7 +69,7 @@ def exponentials(graph):
     ]
 
 
-@pytest.mark.parametrize("function", [chain, read_twice, two_loops, reversed_steps])
+@pytest.mark.parametrize("function", [chain, read_twice, two_loops, reversed_steps, multiplied])
 @pytest.mark.parametrize("low", [Storing(), Storing(operations=1), Storing(operations=10**6)])
 def test_gradients_are_the_same(function, low):
     gradient = value_and_grad(function, argnums=(0, 1, 2))
@@ -94,12 +105,14 @@ def test_more_narrow_values_are_stored():
         assert (exponentials(store_intermediates(graph, target))[1] == 0) is stored
 
 
-def test_loops_with_products_are_left():
-    def f(xs, w, s):
-        return np.sum(lax.scan(lambda c, x: (np.tanh(w @ c) + x, None), s, xs)[0])
+@pytest.mark.parametrize(("size", "is_left"), [(3, False), (512, True)])
+def test_loops_that_mostly_multiply_matrices_are_left(size, is_left):
+    def f(w, s):
+        step = lambda c, _: (np.sin(np.exp(-c * c) * np.cos(c)) + w @ c, None)  # noqa: E731
+        return np.sum(lax.scan(step, s, None, 7)[0])
 
-    graph = optimise(jit(value_and_grad(f)).lower(XS, W, S).graph())
-    assert store_intermediates(graph, CPU) == graph
+    graph = optimise(jit(value_and_grad(f)).lower(np.eye(size), np.ones(size)).graph())
+    assert (store_intermediates(graph, CPU) == graph) is is_left
 
 
 def test_a_stack_that_nothing_reads_any_more_is_dropped():
