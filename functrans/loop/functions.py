@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from functrans.caches import cached, cached_property
 from functrans.ir.primitive import Primitive
 from functrans.loop.contraction import contracted
 from functrans.loop.nodes import INDEX
-from functrans.loop.ranges import Interval
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Kernel
@@ -73,31 +72,12 @@ class Function:
         """The application of the function to operands, as one node."""
         return Scalar("apply", args, self.result.dtype, self)
 
-    def within(self, ranges: tuple[Interval | None, ...]) -> Function:
-        """The function for operands of known ranges: itself, if that makes no difference."""
-        return _within(self, ranges)
-
     def at(self, args: Sequence[Scalar], in_lanes: bool = False) -> Scalar:
         """The operations of the function for given operands, in a loop with lanes or elsewhere."""
         done: dict[Scalar, Scalar] = dict(zip(self.parameters, args, strict=True))
         if in_lanes and self.in_lanes is not None:
             return rebuilt(postorder([self.in_lanes]), done)[self.in_lanes]
         return rebuilt(self.nodes, done)[self.result]
-
-
-@cached(1024)
-def _within(function: Function, ranges: tuple[Interval | None, ...]) -> Function:
-    known = {
-        x: found for x, found in zip(function.parameters, ranges, strict=True) if found is not None
-    }
-    result = Simplifier(known)(function.result)
-    return function if result is function.result else _shorter(function, result)
-
-
-@cached(1024)
-def _shorter(function: Function, result: Scalar) -> Function:
-    """The function with another expression: one function, for all ranges that give it."""
-    return replace(function, result=result)
 
 
 def parameter(number: int, dtype: np.dtype[Any]) -> Scalar:

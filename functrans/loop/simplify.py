@@ -21,7 +21,6 @@ import numpy as np
 from functrans.loop.affine import interval
 from functrans.loop.division import by_reciprocal
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.ranges import Interval, Ranges
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, zero
 from functrans.loop.terms import Range, Terms, from_terms, without_remainders
 
@@ -41,16 +40,12 @@ FALSE = const(False, BOOL)
 
 
 class Simplifier:
-    """Rewrites expressions; the ranges of numbers decide comparisons."""
+    """Rewrites expressions; the ranges of indices decide comparisons."""
 
-    def __init__(
-        self,
-        known: Mapping[Scalar, Interval] | None = None,  # the ranges of leaves that are no indices
-    ) -> None:
+    def __init__(self) -> None:
         self._done: dict[Scalar, Scalar] = {}
         self._bounds: dict[Scalar, Range | None] = {}
         self._terms: dict[Scalar, Terms] = {}
-        self.range = Ranges(self.bounds, known)
 
     def __call__(self, expression: Scalar) -> Scalar:
         """The simplified expression."""
@@ -225,9 +220,9 @@ class Simplifier:
         return quotient, self._affine("add", (scaled, low), INDEX)
 
     def compare(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
-        """A comparison; None if the operands' ranges do not decide it."""
+        """A comparison; None if the operands are no indices, or their ranges do not decide it."""
         if x.dtype != INDEX or y.dtype != INDEX:
-            return self._compare_numbers(op, x, y)
+            return None
         difference = self.bounds(self._affine("sub", (x, y), INDEX))
         if difference is None:
             return None
@@ -247,17 +242,6 @@ class Simplifier:
                 return None
         limit = -1 if op == "lt" else 0
         return TRUE if high <= limit else FALSE if low > limit else None
-
-    def _compare_numbers(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
-        if op not in ("lt", "le"):
-            return None
-        first = self.range(x)
-        second = None if first is None else self.range(y)
-        if first is None or second is None:
-            return None
-        below = first[1] < second[0] or (op == "le" and first[1] == second[0])
-        above = first[0] > second[1] or (op == "lt" and first[0] == second[1])
-        return TRUE if below else FALSE if above else None
 
 
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
@@ -313,7 +297,7 @@ def _neg(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     return x.args[0] if x.op == "neg" else None
 
 
-def _fma(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
+def _fma(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y, z = args
     if "zero" in (x.op, y.op):
         return z
@@ -407,8 +391,6 @@ def _extremum(op: str) -> Any:
         x, y = args
         if x is y:
             return x
-        if dtype.kind == "f" and simplifier.range.may_be_zeros(x, y):
-            return None
         for low, high in ((x, y), (y, x)):
             if simplifier.compare("le", low, high) is TRUE:
                 return low if op == "min" else high
@@ -456,11 +438,8 @@ def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scala
     """Simplify the operations of a function, given what is known of its operands."""
     if function.in_lanes is not None:  # of positions, more is known about single operations
         return simplifier(function.at(args)) if all(map(simplifier.bounds, args)) else None
-    if any(arg.op in ("const", "zero") for arg in args):
-        return simplifier(function.at(args))
-    ranges = tuple(map(simplifier.range, args))
-    within = function.within(ranges) if any(ranges) else function
-    return None if within is function else within(args)
+    known = any(arg.op in ("const", "zero") for arg in args)
+    return simplifier(function.at(args)) if known else None
 
 
 _RULES: dict[str, Any] = {

@@ -13,8 +13,10 @@ from functrans.loop.scalar import (
     const,
     convert,
     evaluate,
+    fma,
     idiv,
     irem,
+    lshr,
     maximum,
     minimum,
     where,
@@ -188,3 +190,13 @@ def test_products_of_constants_wrap(factor):
 def test_a_negative_zero_outside_of_an_array_stays_one():
     outside = guard(const(False, BOOL), Scalar("local", (), DTYPES[5], ("x",)), -0.0)
     assert Simplifier()(outside) is const(-0.0, np.float64)
+
+
+def test_powers_of_two_that_scale_an_integer_are_one():
+    word = Scalar("local", (), np.dtype(np.uint32), ("w",))
+    x = fma(convert(lshr(word, 9), np.float32) * 2.0**-23, 2.0, -1.0)
+    assert repr(Simplifier()(x)).startswith("fma(convert(")
+    assert evaluate(Simplifier()(x), {word: np.uint32(2**32 - 1)}) == np.float32(1 - 2.0**-22)
+    # what is no integer may be rounded
+    y = fma(Scalar("local", (), np.dtype(np.float32), ("x",)) * 2.0**-23, 2.0, -1.0)
+    assert Simplifier()(y) is y

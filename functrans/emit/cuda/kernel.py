@@ -18,7 +18,6 @@ from functrans.emit.cuda.asynchronous import Copy, conditional, copies
 from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import NAMES
-from functrans.emit.cuda.rotations import Rotations
 from functrans.emit.cuda.rows import registers_of, stored_as
 from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
 from functrans.emit.printer import Printer, computed
@@ -89,7 +88,6 @@ class _Printer(Printer):
         self.memory: list[str] = []
         self.parts: dict[tuple[int, str], str] = {}
         self.simplify = Simplifier()
-        self.rotations = Rotations()
         self.within = self.named(place)
         self.lane = self.unique("lane")
 
@@ -490,6 +488,3 @@ class _Printer(Printer):
         if one in self.constant:
             return f"read({self.names[one]}, {indices[0]})"
         return super().place_of(one, indices)
-
-    def _operation(self, node: Scalar, args: list[str]) -> str:
-        return self.rotations.dealt(node, super()._operation(node, args))

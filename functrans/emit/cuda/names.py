@@ -181,7 +181,6 @@ TABLE: dict[str, Name] = {
     "shr": _two(_INTEGER, numbers.shift("ashr")),
     "lshr": _two(_INTEGER, numbers.shift("lshr")),
     "rotl": _two(_INTEGER, numbers.rotation),
-    "rotl_as_product": _two(_alike("uint32"), numbers.rotation_as_product),
     "as_int64": _one(_of("int64", *FLOATS), numbers.truncated),
     "as_int32": _one(_of("int32", *FLOATS), numbers.truncated),
     "as_uint64": _one(_of("uint64", *FLOATS), numbers.as_uint64),

@@ -146,19 +146,6 @@ def rotation(site: Site, x: Any, y: Any) -> Any:
     return build.or_(build.shl(x, left), build.lshr(x, right))
 
 
-def rotation_as_product(site: Site, x: Any, y: Any) -> Any:
-    """A rotation to the left of 32 bits, as the two halves of a product with a power of two.
-
-    Written as inline assembly: LLVM would make a rotation of it.
-    """
-    build, wide = site.builder, site.integer(64)
-    power = build.shl(site.constant(x.type, 1), build.and_(y, site.constant(y.type, 31)))
-    shape = site.ir.FunctionType(wide, [x.type, x.type])
-    product = build.asm(shape, "mul.wide.u32 $0, $1, $2;", "=l,r,r", [x, power], False)
-    high = build.lshr(product, site.constant(wide, 32))
-    return build.or_(build.trunc(product, x.type), build.trunc(high, x.type))
-
-
 def truncated(site: Site, x: Any) -> Any:
     """A float as an integer; out of range, the least integer, as on an x86-64 CPU."""
     build, result = site.builder, site.type(site.result)

@@ -380,7 +380,6 @@ MEANINGS: dict[str, Meaning] = {
     "shr": shift_right,
     "lshr": logical_shift_right,
     "rotl": rotate_left,
-    "rotl_as_product": rotate_left,
     "as_int64": integer(np.int64),
     "as_int32": integer(np.int32),
     "as_uint64": as_uint64,

@@ -51,7 +51,6 @@ INSTRUCTIONS = [
     ("shr(x, y)", "int32", r"shr\.s32"),
     ("lshr(x, y)", "int64", r"shr\.u64"),
     ("rotl(x, np.uint32(13))", "uint32", r"shf\.l\.wrap\.b32.* 13;"),
-    ("rotl_as_product(x, np.uint32(13))", "uint32", r" 8192;.*mul\.wide\.u32"),
 ]
 
 

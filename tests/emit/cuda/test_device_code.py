@@ -18,7 +18,6 @@ pytestmark = needs_compiler
 
 OF_NVIDIA = {
     "trunc", "rint", "half_bits", "as_half", "half_of_double", "as_tf32", "ratio",
-    "rotl_as_product",
 }  # fmt: skip
 IN_MEMORY = ("read", "load", "store", "atomic")
 SCALAR = sorted(

@@ -74,12 +74,6 @@ def test_an_ordinary_quotient_is_rounded_once():
     np.testing.assert_array_equal(found, x / y)
 
 
-def test_a_rotation_as_a_product():
-    x, y = pairs("uint32")
-    found = run_all(["rotl(a, b)", "rotl_as_product(a, b)"], x, y, np.uint32)
-    np.testing.assert_array_equal(*found)
-
-
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_comparisons(dtype):
     x, y = pairs(dtype)
