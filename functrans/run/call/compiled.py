@@ -243,13 +243,15 @@ def _native(
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an overwritten input shares the output's slot: the call passes one array for both
-    slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+    buffers = (*plan.inputs, *plan.outputs, *plan.offsets, *plan.views)
+    slots = {one: slot for slot, one in enumerate(buffers)}
     listings = tuple(
         _listing(step, keys[text], slots, plan.loops)
         for step, text in zip(plan.steps, texts, strict=True)
     )
     overwritten = tuple(plan.overwritten.items())
-    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
+    views = tuple((slots[base], start * base.dtype.itemsize) for base, start in plan.views.values())
+    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten, views)
     codes = cache.load_all(
         [
             cache.Wanted(text, each.symbol, each.addresses())
