@@ -16,6 +16,7 @@ from functrans.emit.llvm import kernel as llvm
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval, is_complex
+from functrans.loop.equivalence import representatives
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
@@ -239,8 +240,9 @@ def _native(
 ) -> NativeProgram:
     """Compile a plan by LLVM."""
     with span("print"):
-        printed = {kernel: _printed(kernel) for kernel in plan.kernels}
-    texts = [printed[step.kernel] for step in plan.steps]
+        same = representatives(plan.kernels)
+        printed = {kernel: _printed(kernel) for kernel in dict.fromkeys(same.values())}
+    texts = [printed[same[step.kernel]] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an overwritten input shares the output's slot: the call passes one array for both
     buffers = (*plan.inputs, *plan.outputs, *plan.offsets, *plan.views)
