@@ -55,7 +55,7 @@ class _Form:
             return self._buffers[part]
         if isinstance(part, Mapping):
             return tuple(sorted(part.items()))
-        kind: Hashable = type(part)
+        kind: Any = type(part)
         names = _fields(kind)
         return part if names is None else (kind, *(self.of(getattr(part, x)) for x in names))
 
