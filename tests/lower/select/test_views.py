@@ -34,9 +34,10 @@ def planned(function, *arrays, donated=()):
         (lambda a, b: np.linalg.solve(a.reshape(60, 20)[40:], b.ravel()[60:]), [800, 60]),
         (lambda a, b: np.linalg.solve(a[:, 1:2].reshape(3, 20)[:, :3], b[0, :3]), [0]),
         (lambda a, b: np.linalg.solve(a[::-1][1], b[:, 5]), [400]),
-        (lambda a, b: np.linalg.solve(a[2].T, np.sin(b[0])), []),
+        (lambda a, b: np.linalg.solve(np.exp(a[0, ::-1]), a[0, :, 1]), []),
+        (lambda a, b: np.linalg.solve(a[2].T, np.sin(b[0])), [800]),
     ],
-    ids=["slices", "reshapes", "strided", "reversed", "transposed"],
+    ids=["slices", "reshapes", "strided", "reversed", "other", "transposed"],
 )
 def test_parts_that_are_contiguous_are_not_copied(function, starts):
     b = RNG.normal(size=(20, 20)) if starts == [400] else RIGHT
