@@ -33,7 +33,12 @@ def emit(
         for one in step.buffers:
             if one not in names:
                 names[one] = f"t{len(names) - len(parameters)}"
-                lines.append(f"{names[one]} = np.empty({_shape(one)}, np.{in_memory(one.dtype)})")
+                made = f"np.empty({_shape(one)}, np.{in_memory(one.dtype)})"
+                if one in plan.views:
+                    base, start = plan.views[one]
+                    part = f"{names[base]}.reshape(-1)[{start}:{start + one.count}]"
+                    made = f"{part}.reshape({_shape(one)})"
+                lines.append(f"{names[one]} = {made}")
         lines += _written(step, kernels, names)
     head = f"def {name}({', '.join(parameters)}):"
     return "\n    ".join([head, *lines, "return flag[0]"]) + "\n"

@@ -37,7 +37,7 @@ def kept_is_made(draft: Draft) -> None:
 
 def roots_read_what_is_made(draft: Draft) -> None:
     """Each root comes after those whose values it reads."""
-    made = set(draft.inputs)
+    made = {*draft.inputs, *draft.chosen.views}
     for root in draft.roots:
         _check_reads(f"the root of {root.target}", root.loads, made | _written(root))
         made.update((root.target, *root.also_written))
@@ -48,7 +48,7 @@ def each_root_has_a_loop(draft: Draft) -> None:
     found = [root for loop in draft.loops for root in _roots_in(loop)]
     if len(found) != len(draft.roots) or set(found) != set(draft.roots):
         raise _broken("a root is in no loop, or in several")
-    made = set(draft.inputs)
+    made = {*draft.inputs, *draft.chosen.views}
     for loop in draft.loops:
         inside = _roots_in(loop)
         made.update(one for root in inside for one in (root.target, *root.also_written))
@@ -73,7 +73,7 @@ def nests_read_what_is_made(draft: Draft) -> None:
     """Each nest comes after those that write what it reads."""
     # the nest of a result that is a mere copy may have been removed, if it is stored in a donated
     # input
-    made = {*draft.inputs, *draft.homes}
+    made = {*draft.inputs, *draft.chosen.views, *draft.homes}
     for number, nest in enumerate(draft.nests):
         made |= stored(nest.body)
         _check_reads(f"nest {number}", loaded(nest.body), made)
@@ -88,10 +88,10 @@ def steps_fit_kernels(draft: Draft) -> None:
 
 
 def outputs_have_memory(draft: Draft) -> None:
-    """Every buffer that a step uses is an input, an output, or in the arena."""
+    """Every buffer that a step uses is an input or a part of one, an output, or in the arena."""
     plan = draft.plan
     assert plan is not None
-    known = {*plan.inputs, *plan.outputs, *plan.offsets}
+    known = {*plan.inputs, *plan.outputs, *plan.offsets, *plan.views}
     for step in plan.steps:
         if not known.issuperset(step.buffers):
             raise _broken("a step uses memory that is nowhere")

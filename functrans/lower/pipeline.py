@@ -92,7 +92,10 @@ def selection(draft: Draft) -> Draft:
     Expects the materialised values.
     Leaves roots: values with an iteration space and expressions for their elements, or calls.
     """
-    selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
+    target, kept, whole = draft.target, draft.kept, draft.whole
+    on_cores = whole and not target.lanes_are_threads
+    fixed = [one for one in draft.inputs if on_cores and one not in draft.donated]
+    selected = select(draft.graph, draft.inputs, draft.lower, kept, target, whole, fixed)
     return replace(draft, selected=selected, roots=tuple(selected.all))
 
 
@@ -263,8 +266,9 @@ def memory_planning(draft: Draft) -> Draft:
     """
     outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
     used = [step.buffers for step in schedule(draft.steps)]
-    offsets, arena = allocate(used, {*draft.inputs, *outputs}, draft.target)
-    return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
+    views = draft.chosen.views
+    offsets, arena = allocate(used, {*draft.inputs, *outputs, *views}, draft.target)
+    return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena, views))
 
 
 class Pipeline(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
+from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
@@ -116,6 +117,13 @@ def _turn(
     return False
 
 
+class View(NamedTuple):
+    """A contiguous part of an input, which steps read where it is."""
+
+    base: Buffer  # the input
+    start: int  # the linear index of its first element in the input
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A program: its steps, and its memory."""
@@ -125,6 +133,7 @@ class Plan:
     steps: tuple[Step, ...]  # in order; those that share a loop of the program are adjacent
     offsets: dict[Buffer, int]  # the offset of each temporary in the arena, in bytes
     arena: int  # the size of the arena in bytes
+    views: Mapping[Buffer, View] = field(default_factory=dict)
 
     @property
     def schedule(self) -> tuple[Step | Repeat, ...]:

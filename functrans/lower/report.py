@@ -92,6 +92,9 @@ def outline(plan: Plan) -> str:
     lines = []
     for one, offset in plan.offsets.items():
         lines.append(f"{one.name}: {one.dtype}{list(one.extents)} in the arena at {offset}")
+    for one, (base, start) in plan.views.items():
+        place = f"{base.name}, from element {start} on"
+        lines.append(f"{one.name}: {one.dtype}{list(one.extents)} is a part of {place}")
     for source, target in plan.overwritten.items():
         one = plan.inputs[source]
         lines.append(f"output {target}: {one.dtype}{list(one.extents)} lives in input {source}")

@@ -95,6 +95,11 @@ class _Plan:
         """The trip counts of the loops with an exit."""
 
     def run(self, in_part: Sequence[int]) -> None:
+        for one, (base, start) in self.plan.views.items():
+            is_inside = 0 <= start <= base.count - one.count and one.dtype == base.dtype
+            if not is_inside or base not in self.plan.inputs or base in self.plan.outputs:
+                raise _broken(f"{one.name} is not a part of an input that stays as it is")
+            self.written[one] = self.written[base][start : start + one.count]
         for step in self.plan.schedule:
             if isinstance(step, Repeat):
                 self._repeat(step)
@@ -147,6 +152,8 @@ class _Plan:
         if len(set(step.buffers)) < len(step.buffers):
             raise Fault("two of its buffers are one")
         changed = [own[inner] for inner in stored(step.kernel.body) if inner in own]
+        if not self.plan.views.keys().isdisjoint(changed):
+            raise Fault("it writes to a part of an input")
         try:
             sizes = (*step.sizes, *turns)
             counts = {inner: self.counts[x] for inner, x in own.items() if x in self.counts}

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.emit.llvm.memory import Frame, Memory, stays
 from functrans.emit.llvm.text import (
     BOOL,
+    Part,
     Value,
     Writer,
     literal,
@@ -396,26 +398,16 @@ class Expressions(Memory):
 
     def _function(self, form: Scalar, kinds: list[str], lanes: int, kind: str) -> str:
         """Define the module's function that computes a form; returns its name."""
-        name = f"{kind}{len(self.writer.functions)}"
-        self.writer.functions[form, lanes] = name
-        inner = Expressions(self.writer.for_function(), {}, [], set(), set())
-        inner.parameters = lanes
-        value = inner.operations.spread(inner.value(form), form.dtype, lanes)
-        result = register_type(form.dtype, lanes)
+        writer = self.writer
+        name = f"{kind}{len(writer.functions)}"
+        writer.functions[form, lanes] = name
+        alone = _alone(form, lanes, writer.instructions)
+        lines = writer.take(alone) if alone else _lines_of(form, lanes, writer.for_function())
         parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(kinds))
         hint = "cold " if kind == "rare" else ""
-        self.writer.texts.append(
-            "\n".join(
-                [
-                    f"define internal {result} @{name}({parameters}) noinline {hint}nounwind {{",
-                    "entry:",
-                    *inner.writer.allocas,
-                    *inner.writer.lines,
-                    f"  ret {result} {value.ref}",
-                    "}",
-                ]
-            )
-        )
+        result = register_type(form.dtype, lanes)
+        head = f"define internal {result} @{name}({parameters}) noinline {hint}nounwind {{"
+        writer.texts.append(f"{head}\n{lines}\n}}")
         return name
 
     def _checked(self, node: Scalar, base: bool) -> Value:
@@ -468,3 +460,23 @@ class Expressions(Memory):
         """Whether a function's operations are emitted: not its call, nor an instruction for it."""
         function = node.attribute
         return function not in self.called and function.instruction not in self.writer.instructions
+
+
+def _lines_of(form: Scalar, lanes: int, writer: Writer) -> str:
+    """The lines of a function that computes a form of its parameters."""
+    inner = Expressions(writer, {}, [], set(), set())
+    inner.parameters = lanes
+    value = inner.operations.spread(inner.value(form), form.dtype, lanes)
+    last = f"  ret {register_type(form.dtype, lanes)} {value.ref}"
+    return "\n".join(["entry:", *writer.allocas, *writer.lines, last])
+
+
+@cached(256)
+def _alone(form: Scalar, lanes: int, instructions: frozenset[str]) -> Part | None:
+    """A function in a module of its own; None if it calls others.
+
+    The argument reduction of a sine is the same in each kernel, and long.
+    """
+    writer = Writer(instructions)
+    lines = _lines_of(form, lanes, writer)
+    return None if writer.functions else Part(lines, writer.globals, writer.declarations)

@@ -14,7 +14,7 @@ reductions, loops with rare branches and outer loops, costs compile time, and fa
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm import polling
@@ -53,7 +53,7 @@ from functrans.loop.walk import loaded, may_fail, stored, walk
 ENTRY = "kernel"
 
 
-def emit(kernel: Kernel, instructions: Container[str] = ()) -> str:
+def emit(kernel: Kernel, instructions: frozenset[str] = frozenset()) -> str:
     """The text of an LLVM module that defines the kernel as the function ``kernel``.
 
     The ``instructions`` of the machine replace functions (`functrans.loop.functions.Function`).
@@ -62,7 +62,7 @@ def emit(kernel: Kernel, instructions: Container[str] = ()) -> str:
 
 
 class _Emitter:
-    def __init__(self, kernel: Kernel, instructions: Container[str]) -> None:
+    def __init__(self, kernel: Kernel, instructions: frozenset[str]) -> None:
         self.kernel = kernel
         self.writer = Writer(instructions)
         self.depth = 0  # the number of loops around the current statement

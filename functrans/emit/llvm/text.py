@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.errors import DtypeError
+
+_GLOBAL = re.compile(r"@\.c\d+")
 
 BOOL, BYTE = np.dtype(np.bool_), np.dtype(np.int8)
 
@@ -78,13 +80,21 @@ def everywhere(lanes: int) -> str:
     return splat_literal("true", "i1", lanes)
 
 
+class Part(NamedTuple):
+    """The lines of a function, with the constants and the declarations that it refers to."""
+
+    lines: str
+    globals: dict[str, str]
+    declarations: dict[str, str]
+
+
 class Writer:
     """The lines of one function, its stack slots, and its module's declarations and constants.
 
     The ``instructions`` of the machine replace functions.
     """
 
-    def __init__(self, instructions: Container[str] = ()) -> None:
+    def __init__(self, instructions: frozenset[str] = frozenset()) -> None:
         self.instructions = instructions
         self.lines: list[str] = []
         self.allocas: list[str] = []
@@ -151,10 +161,18 @@ class Writer:
 
     def constant(self, type_name: str, text: str) -> str:
         """A private global constant; equal ones are shared."""
-        key = f"{type_name} {text}"
-        if key not in self.globals:
-            self.globals[key] = f"@.c{len(self.globals)}"
-        return self.globals[key]
+        return self._constant(f"{type_name} {text}")
+
+    def _constant(self, content: str) -> str:
+        return self.globals.setdefault(content, f"@.c{len(self.globals)}")
+
+    def take(self, part: Part) -> str:
+        """The lines of a function that was written for another module, for this one."""
+        self.declarations.update(part.declarations)
+        names = {ref: self._constant(content) for content, ref in part.globals.items()}
+        if all(ref == name for ref, name in names.items()):
+            return part.lines
+        return _GLOBAL.sub(lambda found: names[found[0]], part.lines)
 
     def global_lines(self) -> list[str]:
         return [

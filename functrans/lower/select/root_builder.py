@@ -20,6 +20,7 @@ from functrans.loop.nodes import INDEX, linear, separated
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
+from functrans.lower.plan import View
 from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, demand
 from functrans.lower.select.root import Elements, Root, in_memory, kept_for_calls, makers_of
 from functrans.lower.select.unrolling import (
@@ -29,6 +30,7 @@ from functrans.lower.select.unrolling import (
     folded_along_rows,
     work_along_axes,
 )
+from functrans.lower.select.views import view_of
 from functrans.ops.compiled.elements import Index, branches_on
 from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
@@ -55,6 +57,7 @@ class RootBuilder:
         lower: Callable[[Graph], Inner],  # lowers an inner graph
         target: Target,
         whole: bool = False,  # whether the graph is a program, and not inside another graph
+        fixed: Sequence[Buffer] = (),  # the inputs of which parts are read in place
     ) -> None:
         self.lower = lower
         self.whole = whole
@@ -80,6 +83,8 @@ class RootBuilder:
         self.inner: list[Inner] = []
         self.shared: dict[Hashable, Any] = {}
         self.subprograms: dict[str, Subprogram] = {}
+        self.views: dict[Buffer, View] = {}
+        self._parts = {one: View(one, 0) for one in fixed}  # these inputs, and the views
 
     def demand(self) -> Demand:
         """How often values that are not materialised are computed."""
@@ -234,6 +239,13 @@ class RootBuilder:
         """The buffer of a value, which is materialised if it has not been before."""
         if isinstance(atom, Var) and atom in self.buffers:
             return self.buffers[atom]
+        if isinstance(atom, Var) and self._parts and atom.aval.size:
+            view = view_of(atom, self.puller, self.loops, self._parts)
+            if view is not None:
+                one = buffer(f"v{len(self.views)}", atom.aval.dtype, atom.aval.shape)
+                self.views[one] = self._parts[one] = view
+                self.puller.keep(atom, one)
+                return one
         return self.add(atom, self.name())
 
     def to_be_changed(self, eqn: Eqn, operand: int) -> Buffer:
@@ -243,7 +255,8 @@ class RootBuilder:
         """
         atom = eqn.inputs[operand]
         home = self.buffers.get(atom) if isinstance(atom, Var) else None
-        if home is not None and atom in self._producers and self._is_last(eqn, atom):
+        is_own = atom in self._producers and home not in self.views
+        if home is not None and is_own and self._is_last(eqn, atom):
             return home
         return self.add(atom, self.name(), copied=True)
 

@@ -23,9 +23,10 @@ def select(
     kept: Set[Var],  # the values to materialise
     target: Target,
     whole: bool = False,  # whether the graph is a program, and not inside another graph
+    fixed: Sequence[Buffer] = (),  # the inputs of which parts are read in place
 ) -> RootBuilder:
     """The roots of a graph."""
-    roots = RootBuilder(graph, inputs, lower, target, whole)
+    roots = RootBuilder(graph, inputs, lower, target, whole, fixed)
     in_any_case = {*kept, *graph.outputs}
     for eqn in graph.eqns:
         emit = emitted(eqn, target, not in_any_case.isdisjoint(eqn.outputs))
@@ -36,6 +37,6 @@ def select(
             continue
         for var in eqn.outputs:
             if var in kept:
-                roots.add(var, roots.name())
+                roots.in_memory(var)
     roots.finish(graph.outputs)
     return roots

@@ -16,6 +16,7 @@ from functrans.emit.llvm import kernel as llvm
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval, is_complex
+from functrans.loop.equivalence import representatives
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
@@ -239,17 +240,20 @@ def _native(
 ) -> NativeProgram:
     """Compile a plan by LLVM."""
     with span("print"):
-        printed = {kernel: _printed(kernel) for kernel in plan.kernels}
-    texts = [printed[step.kernel] for step in plan.steps]
+        same = representatives(plan.kernels)
+        printed = {kernel: _printed(kernel) for kernel in dict.fromkeys(same.values())}
+    texts = [printed[same[step.kernel]] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an overwritten input shares the output's slot: the call passes one array for both
-    slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+    buffers = (*plan.inputs, *plan.outputs, *plan.offsets, *plan.views)
+    slots = {one: slot for slot, one in enumerate(buffers)}
     listings = tuple(
         _listing(step, keys[text], slots, plan.loops)
         for step, text in zip(plan.steps, texts, strict=True)
     )
     overwritten = tuple(plan.overwritten.items())
-    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
+    views = tuple((slots[base], start * base.dtype.itemsize) for base, start in plan.views.values())
+    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten, views)
     codes = cache.load_all(
         [
             cache.Wanted(text, each.symbol, each.addresses())

@@ -76,6 +76,9 @@ class NumbaProgram(ArrayProgram):
         }
         for one in plan.offsets:
             places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
+        for one, (base, start) in plan.views.items():
+            part = places[base].reshape(-1)[start : start + one.count]
+            places[one] = part.reshape(one.extents)
         for step, turns in called(plan.schedule, lambda one: bool(places[one][()])):
             given = [places[one] for one in step.buffers]
             self._kernels[step.kernel](flag, *given, *step.sizes, *turns, 0, step.extent)

@@ -42,7 +42,7 @@ class StepListing(NamedTuple):
     extent: int  # the range of its parallel loop
     lanes: int  # the iterations that this loop executes at once; 0 if there is no such loop
     work: int  # the estimated number of scalar operations
-    # the arrays that it is called with, numbered inputs first, then outputs, then temporaries
+    # the arrays that it is called with: inputs are numbered first, then outputs, temporaries, views
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
     # the program's loops around it: their numbers, and their numbers of iterations
@@ -83,6 +83,8 @@ class Listing(NamedTuple):
     arena: int  # the size of the arena
     # pairs of a donated input and the output that overwrites it
     overwritten: tuple[tuple[int, int], ...] = ()
+    # the parts of inputs that steps read: the input's number, and the part's offset in it in bytes
+    views: tuple[tuple[int, int], ...] = ()
 
 
 class ArrayProgram:
@@ -179,7 +181,7 @@ class NativeProgram(ArrayProgram):
 
     def table(self, plain: bool = False) -> steps.Table:
         """The table for `functrans.run.call.steps`; a plain one uses no locks and no threads."""
-        listed, offsets, arena, _ = self.listing
+        listed, offsets, arena, _, views = self.listing
         imports = {name: routines.is_message(name) for step in listed for name in step.imports}
         # release the GIL while waiting for another process
         sends, computes = True in imports.values(), False in imports.values()
@@ -202,6 +204,7 @@ class NativeProgram(ArrayProgram):
             offsets,
             arena,
             calls,
+            views,
             releases=not plain and (sends or sum(step.all_work for step in listed) > GIL_THRESHOLD),
             threads=threads.record() if any(call.grain for call in calls) else 0,
             signals=not plain,

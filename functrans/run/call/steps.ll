@@ -315,9 +315,17 @@ temporary:
   %t.more = icmp slt i64 %t, %temporaries
   br i1 %t.more, label %set, label %placed
 set:
-  %offset.p = getelementptr i64, ptr %offsets, i64 %t
+  %t.word = shl i64 %t, 1
+  %base.p = getelementptr i64, ptr %offsets, i64 %t.word
+  %base.slot = load i64, ptr %base.p
+  %offset.p = getelementptr i64, ptr %base.p, i64 1
   %offset = load i64, ptr %offset.p
-  %where = getelementptr i8, ptr %aligned, i64 %offset
+  %in.arena = icmp slt i64 %base.slot, 0
+  %base.at = select i1 %in.arena, i64 0, i64 %base.slot
+  %given.p = getelementptr ptr, ptr %slots, i64 %base.at
+  %given = load ptr, ptr %given.p
+  %base = select i1 %in.arena, ptr %aligned, ptr %given
+  %where = getelementptr i8, ptr %base, i64 %offset
   %t.p = getelementptr ptr, ptr %first.slot, i64 %t
   store ptr %where, ptr %t.p
   %t.next = add i64 %t, 1
@@ -363,7 +371,8 @@ release.lock:
   store ptr %state, ptr %flag.state
   br label %go
 go:
-  %program = getelementptr i64, ptr %offsets, i64 %temporaries
+  %place.words = shl i64 %temporaries, 1
+  %program = getelementptr i64, ptr %offsets, i64 %place.words
   %steps.p = getelementptr i64, ptr %table, i64 6
   %steps = load i64, ptr %steps.p
   br label %step

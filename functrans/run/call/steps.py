@@ -5,7 +5,7 @@ One function interprets all programs. A program is a table of words (a NumPy arr
     word  0  address of the type ndarray
           1  number of inputs      2  number of arrays (inputs, then outputs)
           3  bytes of the arena    4  the arena between calls, or 0 (swapped atomically)
-          5  number of temporaries 6  number of steps
+          5  number of temporaries, and of views   6  number of steps
           7  whether to release the GIL
           8  address of the record of threads (`functrans.run.threads.pool`), or 0
           9  address of the BLAS record (`functrans.run.blas`), or 0
@@ -14,7 +14,8 @@ One function interprets all programs. A program is a table of words (a NumPy arr
          13  address of the log of events (`functrans.run.call.timeline`), or 0
          14  the number of the program in it
     then for each input: its type record (`functrans.run.call.entry`)
-    then for each temporary: its offset in the arena
+    then for each temporary: -1, and its offset in the arena
+    then for each view, which is a part of an input: the slot of the input, and the offset in it
     then for each step:
         the kernel's address
         the extent of its parallel loop (0: none), the grain by which threads divide it (0: it is
@@ -27,9 +28,10 @@ One function interprets all programs. A program is a table of words (a NumPy arr
         for each loop that ends with this step, the innermost first: its depth, its number of
             iterations, the number and the offset of its first step; at the end -1
 
-The frame is memory for one call: the slots, which hold the addresses of the arrays and then of the
-temporaries, followed by room for the argument words of the largest step. The caller stores the
-addresses of the arrays. The interpreter does not depend on the layout of Python objects.
+The frame is memory for one call: the slots, which hold the addresses of the arrays, then of the
+temporaries and of the views, followed by room for the argument words of the largest step. The
+caller stores the addresses of the arrays. The interpreter does not depend on the layout of Python
+objects.
 
 Python's main thread checks for signals between two kernels, between two parts of a long parallel
 loop, and within loops (`functrans.emit.llvm.polling`), at most every 40 ms. If a handler raises,
@@ -138,6 +140,7 @@ def table(
     offsets: Sequence[int],  # the offsets of the temporaries in the arena
     arena: int,  # the size of the arena in bytes
     steps: Sequence[Step],
+    views: Sequence[tuple[int, int]] = (),  # the inputs of which they are parts, and their offsets
     releases: bool = False,  # whether to release the GIL
     threads: int = 0,  # the address of the thread pool's record, or 0
     blas: int = 0,  # the address of BLAS's record, or 0
@@ -147,14 +150,15 @@ def table(
     """The table of a program."""
     inputs = list(records)
     total = len(inputs) + outputs
-    frame = total + len(offsets)
+    places = [*((-1, offset) for offset in offsets), *views]
+    frame = total + len(places)
     frame += max((1 + sum(map(len, each[4:7])) for each in steps), default=0)
     checks = [word for record in inputs for word in record]
-    words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
+    words = [id(np.ndarray), len(inputs), total, arena, 0, len(places), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
     words.append(_main_thread().ctypes.data if signals else 0)
     words += [timeline.address() if number else 0, number]
-    words += [*checks, *offsets]
+    words += [*checks, *(word for place in places for word in place)]
     return np.array([*words, *_program(steps, len(words))], np.int64)
 
 
