@@ -110,7 +110,7 @@ class Graph:
         count = len(name)
         for eqn in self.eqns:
             operands = [name[x] if x in name else _key(x) for x in eqn.inputs]
-            lines.append((eqn.primitive, *operands, *eqn.params.items()))
+            lines.append((eqn.primitive, *operands, eqn.primitive.keyed(eqn.params)))
             for var in eqn.outputs:
                 name[var] = count
                 count += 1

@@ -369,6 +369,7 @@ full_p = primitive(
     jvp=ZERO_DERIVATIVE,
     pull=lambda read, index, *, shape, value, dtype: scalar.const(value, dtype),
     parts=on_parts("complex_arithmetic:full"),
+    exact=True,
     samples=cases(({"shape": (2, 3), "value": 1.5, "dtype": np.dtype(np.float64)},)),
 )
 
