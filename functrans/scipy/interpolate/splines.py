@@ -180,7 +180,7 @@ def make_interp_spline(
     >>> grad(at)(np.zeros(3))
     array([ 0.375,  0.75 , -0.125])
     """
-    x, y, axis = data_of(x, y, axis)
+    x, y, axis = data_of(x, y, axis, check_finite)
     if k == 0:
         return _with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
     ends = (None, None) if bc_type in (None, "not-a-knot", "periodic") else bc_type
