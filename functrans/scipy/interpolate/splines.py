@@ -66,6 +66,10 @@ class BSpline:
         """The ends of the base interval."""
         return self.t[self.k], self.t[-self.k - 1]
 
+    def __iter__(self) -> Any:
+        # SciPy's PPoly.from_spline unpacks what is no spline of SciPy's
+        refuse("scipy.interpolate.PPoly.from_spline", "use the spline: it has the same methods")
+
     def _like(self, t: Any, c: Any, k: int, extrapolate: Any = None) -> BSpline:
         found = BSpline(t, c, k, self.extrapolate if extrapolate is None else extrapolate)
         found.axis = self.axis
