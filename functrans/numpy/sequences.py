@@ -239,7 +239,7 @@ def interp(
     ends = [array(end) for end in (left, right) if end is not None]
     if any(is_complex(end.dtype) for end in ends) and not is_complex(values.dtype):
         raise DtypeError(
-            f"must be real number, not complex: left or right of np.interp{located(user_source())}; "
+            f"must be real number, not complex: an end of np.interp{located(user_source())}; "
             "if fp is meant to be complex, write fp.astype(complex)"
         )
     at, places = astype(at, np.float64), astype(places, np.float64)
