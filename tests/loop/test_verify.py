@@ -218,6 +218,23 @@ def test_a_window_at_a_place_from_data_moves_with_each_iteration():
         check(Store(wide, (start + K,), value), moving)
 
 
+def test_iterations_that_read_their_own_rows_at_places_from_data():
+    """Rows lie one after the other in one axis: the row is known, and the place in it is not."""
+    places, rows = buffer("places", np.int64, (10,)), buffer("rows", F8, (40,))
+    held = local(INDEX, "held")
+
+    def check(bound):
+        place = 3 * K + bounded(load(places, (K,)), bound)
+        written = loop(J, [Store(rows, (3 * K + J,), load(X, (K,)))], n=3)
+        for read in ([], place), ([Let((held,), (place,))], held):
+            body = [written, *read[0], Store(Y, (K,), load(rows, (read[1],)))]
+            run([loop(K, body, parallel=True)], [X, Y, places, rows], [X, places])
+
+    check(3)
+    with pytest.raises(Fault, match="rows"):  # the first element of the next row
+        check(4)
+
+
 def test_iterations_that_meet():
     plus_one = Store(Y, (irem(K + 1, 10),), load(Y, (K,)))
     for marks in ({"parallel": True}, {"lanes": 2}):
