@@ -5,12 +5,14 @@ All caches of the library are made by this module; a test reads the sources to e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import lru_cache, wraps
 from struct import pack
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from weakref import WeakSet
+
+import numpy as np
 
 from functrans.locks import lock
 
@@ -31,6 +33,40 @@ when_clear: list[Callable[[], None]] = []
 def bits(number: float | complex) -> bytes:
     """A number in a key: its bits tell 0.0 from -0.0, and NaNs of other signs or payloads apart."""
     return pack("2d", number.real, number.imag)
+
+
+def exact(value: Any, other: Callable[[Any], Hashable]) -> Hashable:
+    """A key that distinguishes equal values: 1 and True, 0.0 and -0.0, also in tuples and slices.
+
+    ``other`` gives the keys of values that are neither of these nor NumPy's numbers.
+    """
+    kind = type(value)
+    if isinstance(value, (float, complex)):
+        return kind, bits(value)
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    if isinstance(value, tuple):
+        return kind, *[exact(item, other) for item in tuple.__iter__(value)]
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.dtype, value.tobytes()
+    return other(value)
+
+
+class Exact(tuple[Any, ...]):
+    """A tuple that equals another one only if their items have the same types and bits."""
+
+    __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return exact(self, _with_type) == exact(other, _with_type)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _with_type(value: Any) -> Hashable:
+    return type(value), value
 
 
 def clear_caches() -> None:

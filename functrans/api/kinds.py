@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.caches import Table, bits, cached
+from functrans.caches import Table, cached, exact
 from functrans.trace.bytecode import codes, global_names, imported_names
 from functrans.trace.source import is_installed
 
@@ -112,20 +112,15 @@ def is_protocol(name: str) -> bool:
 
 def key_of(value: Any) -> Hashable:
     """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0."""
-    kind = type(value)
-    if isinstance(value, np.generic):
-        return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
-    if isinstance(value, (float, complex)):
-        return kind, bits(value)
-    if isinstance(value, slice):
-        return kind, key_of(value.start), key_of(value.stop), key_of(value.step)
-    if isinstance(value, tuple):
-        return kind, *map(key_of, tuple.__iter__(value))
+    return exact(value, _other_key)
+
+
+def _other_key(value: Any) -> Hashable:
     try:
         hash(value)
     except TypeError:
         return Identity(value)
-    return kind, value
+    return type(value), value if not isinstance(value, np.void) else Identity(value)
 
 
 def is_plain(value: Any) -> bool:

@@ -137,10 +137,7 @@ class State:
             if inputs is None or (inputs and not all(map(_is_lifted, inputs))):
                 return None
             values += inputs
-        for get, copy in self._constants:
-            if not copy.same(get()):
-                return None
-        return values
+        return values if all(_is_same(*constant) for constant in self._constants) else None
 
     def values_again(self) -> list[Any] | None:
         """As `values`, in machine code from some calls on, if it finds nothing changed."""
@@ -169,7 +166,7 @@ class State:
         for get, copy in self._constants:
             constant = copy.guard(get())
             if constant is None:
-                asked.append(partial(lambda get, copy: copy.same(get()), get, copy))
+                asked.append(partial(_is_same, get, copy))
             else:
                 looked.append(constant[0])
                 kept.append(constant[1])
@@ -262,6 +259,11 @@ class Closed:
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _is_same(get: Look, copy: Copy) -> bool:
+    """Whether a constant still has the value that was copied."""
+    return copy.same(get())
 
 
 class Snapshot(NamedTuple):

@@ -133,7 +133,7 @@ def _check_literal(literal: Literal) -> None:
 def _results(eqn: Eqn) -> tuple[Aval, ...]:
     """The types that the primitive infers from the operands and parameters."""
     avals = tuple([x.aval for x in eqn.inputs])
-    params = tuple(eqn.params.items())
+    params = eqn.primitive.keyed(eqn.params)
     try:
         hash(params)
     except TypeError as error:

@@ -110,7 +110,7 @@ class Graph:
         count = len(name)
         for eqn in self.eqns:
             operands = [name[x] if x in name else _key(x) for x in eqn.inputs]
-            lines.append((eqn.primitive, *operands, *eqn.params.items()))
+            lines.append((eqn.primitive, *operands, eqn.primitive.keyed(eqn.params)))
             for var in eqn.outputs:
                 name[var] = count
                 count += 1
@@ -214,7 +214,7 @@ def inlined(
     """The equations of a graph with given inputs substituted, and its outputs.
 
     The equations get the source line ``source``, if it is given. If an input is strong that was
-    weak, so are the results that are computed from it.
+    weak, or the other way round, so are the results that are computed from it.
     """
     atoms: dict[Atom, Atom] = dict(zip(graph.inputs, inputs, strict=True))
     are_same = all(
@@ -225,7 +225,7 @@ def inlined(
         operands = [atoms.get(atom, atom) for atom in eqn.inputs]
         avals: Iterable[Aval] = (var.aval for var in eqn.outputs)
         if not are_same:
-            avals = eqn.primitive.infer_all([atom.aval for atom in operands], dict(eqn.params))
+            avals = eqn.primitive.results([atom.aval for atom in operands], dict(eqn.params))
         outputs = [Var(aval) for aval in avals]
         eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source or eqn.source))
         atoms.update(zip(eqn.outputs, outputs, strict=True))

@@ -83,6 +83,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``promotion(keys)``
     the dtypes to which the operands of an elementwise primitive are cast before it is recorded,
     unless it has another preparation.
+``exact``
+    whether parameters may be any numbers, which keys then compare by their types and bits. Always
+    set for a primitive that a user has defined.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
@@ -102,6 +105,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from functrans.caches import Exact
 from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, Shape, interned, is_bfloat16
 from functrans.lazily import Catalogue
@@ -221,6 +225,7 @@ class Primitive:
     collective: str | None = None
     quotient: int | None = None
     stores: bool = False
+    exact: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
     promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None
     home: str = field(init=False)
@@ -228,6 +233,8 @@ class Primitive:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "home", _module_being_run())
+        if not self.home.startswith("functrans."):
+            object.__setattr__(self, "exact", True)
         register(self)
 
     def __repr__(self) -> str:
@@ -241,6 +248,11 @@ class Primitive:
         if self.prepare is not None:
             operands, params = self.prepare(*operands, **params)
         return bind(self, operands, params)
+
+    def keyed(self, params: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+        """The items of parameters as a key; `dict` restores the parameters."""
+        items = tuple(params.items())
+        return Exact(items) if self.exact else items
 
     @property
     def by_elements(self) -> bool:

@@ -30,6 +30,7 @@ from functrans.loop.domain import (
     Value,
     Values,
     aligned,
+    bounds,
     broadcast,
     full_range,
     is_within,
@@ -143,13 +144,14 @@ class Accesses:
             case Let() | Assign():
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
+                parts = list(map(self.values.parts, statement.values))
                 for number, target in enumerate(statement.targets):
                     value = self._chosen(target, values[number])
                     if isinstance(value, Unknown):
                         self.decisions.define(target, statement.values[number], self.arguments)
                     if isinstance(statement, Assign) and target not in self.values.bound:
                         raise Fault(f"the local {target.attribute[0]} was not declared")
-                    self.values.bind(target, value)
+                    self.values.bind(target, value, parts[number])
             case For():
                 self._for(statement)
             case Reduce():
@@ -446,11 +448,17 @@ class Accesses:
         for axis, (position, extent) in enumerate(zip(indices, shape, strict=True)):
             value: Value = self.values(position)
             if isinstance(value, Unknown):
-                value = self.values.within(mask, position)
-                if value.low < 0 or value.high >= extent:
+                exact, more = self.values.parts(position)
+                known = bounds(exact if mask is None else masked_by(exact, mask))
+                low, high = known.low + more.low, known.high + more.high
+                if low < 0 or high >= extent:
                     raise Fault(f"index {axis} of {one} is from data, and not held in its extent")
-                # it may be any element
-                value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
+                # it may be any element within the bounds
+                if exact.size * (more.high - more.low + 1) > LARGEST:
+                    exact, more = np.asarray(0), Unknown(low, high)
+                anywhere = np.arange(more.low, more.high + 1, dtype=int)
+                exact, anywhere = aligned(exact, along(extra, anywhere, extra + 1))
+                value = np.asarray(exact + anywhere)
                 extra += 1
             elif inside and not is_within(value, extent):
                 used = value if mask is None else masked_by(value, mask)

@@ -29,6 +29,7 @@ class Unknown(NamedTuple):
 
 
 Value = np.ndarray[Any, Any] | Unknown
+Parts = tuple[np.ndarray[Any, Any], Unknown]
 
 NONE_KNOWN: Mapping[Buffer, int] = MappingProxyType({})
 """No value in memory is known."""
@@ -93,6 +94,7 @@ class Values:
         self.in_memory = in_memory
         self.bound: dict[Scalar, Value] = {}
         """The indices of the enclosing loops, and the declared locals."""
+        self._divided: dict[Scalar, Parts] = {}
         self._known: list[dict[Scalar, Value]] = [{}]
 
     @contextmanager
@@ -104,12 +106,16 @@ class Values:
         self._known.pop()
         for gone in self.bound.keys() - before:
             del self.bound[gone]
+            self._divided.pop(gone, None)
 
-    def bind(self, leaf: Scalar, value: Value) -> None:
-        """Bind an index or a local to a value."""
+    def bind(self, leaf: Scalar, value: Value, parts: Parts | None = None) -> None:
+        """Bind an index or a local to a value; if this depends on data, its `parts` are kept."""
         if leaf in self.bound:
             self._known = [{} for _ in self._known]
         self.bound[leaf] = value
+        self._divided.pop(leaf, None)
+        if parts is not None and isinstance(value, Unknown):
+            self._divided[leaf] = parts
 
     def __call__(self, expression: Scalar) -> Value:
         stack = [expression]
@@ -134,8 +140,8 @@ class Values:
             raise Fault(f"{expression} is not one number")
         return int(value.item())
 
-    def within(self, mask: np.ndarray[Any, Any] | None, total: Scalar) -> Unknown:
-        """The bounds of a sum of which a term depends on data, in the iterations of a mask.
+    def parts(self, total: Scalar) -> Parts:
+        """A sum of which a term depends on data, as the sum of the other terms and of bounds.
 
         The other terms are added first: the bounds of each alone say less than those of their sum.
         """
@@ -143,14 +149,17 @@ class Values:
         while stack:
             term = stack.pop()
             value = self(term)
+            # unless a condition has narrowed its bounds
+            if term in self._divided and value is self.bound[term]:
+                known, value = self._divided[term]
+                exact = np.add(*aligned(exact, known))
             if not isinstance(value, Unknown):
                 exact = np.add(*aligned(exact, value))
             elif term.op == "add":
                 stack.extend(term.args)
             else:
                 others.append(value)
-        others.append(bounds(exact if mask is None else masked_by(exact, mask)))
-        return Unknown(sum(x.low for x in others), sum(x.high for x in others))
+        return exact, Unknown(sum(x.low for x in others), sum(x.high for x in others))
 
     def assuming(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
         """The value of an expression, given that a condition on data holds, or does not."""

@@ -236,6 +236,12 @@ def interp(
             f"np.interp at complex numbers{located(user_source())}: x and xp are real, and only fp "
             "may be complex"
         )
+    ends = [array(end) for end in (left, right) if end is not None]
+    if any(is_complex(end.dtype) for end in ends) and not is_complex(values.dtype):
+        raise DtypeError(
+            f"must be real number, not complex: an end of np.interp{located(user_source())}; "
+            "if fp is meant to be complex, write fp.astype(complex)"
+        )
     at, places = astype(at, np.float64), astype(places, np.float64)
     values = astype(values, np.promote_types(values.dtype, np.float64))
     if period is not None:

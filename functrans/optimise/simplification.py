@@ -322,4 +322,4 @@ def merge_equal(graph: Graph) -> Graph:
 def value_number(eqn: Eqn, inputs: Sequence[Atom]) -> Hashable:
     """A key that is equal for equations that compute the same values."""
     operands = tuple(x.key if isinstance(x, Literal) else x for x in inputs)
-    return eqn.primitive, operands, tuple(eqn.params.items())
+    return eqn.primitive, operands, eqn.primitive.keyed(eqn.params)

@@ -101,7 +101,7 @@ class _Numbering:
         """Number the results of equations."""
         for eqn in eqns:
             operands = tuple(self.of(x, names) for x in eqn.inputs)
-            key = (eqn.primitive, operands, tuple(eqn.params.items()))
+            key = (eqn.primitive, operands, eqn.primitive.keyed(eqn.params))
             for i, var in enumerate(eqn.outputs):
                 names[var] = self.table.setdefault((key, i), len(self.table))
 

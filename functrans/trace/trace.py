@@ -276,7 +276,7 @@ class Trace:
         key = (
             primitive,
             tuple(atom if isinstance(atom, Var) else atom.key for atom in atoms),
-            tuple(params.items()),
+            primitive.keyed(params),
         )
         if key not in self._recorded:
             self._recorded[key] = self._append(primitive, atoms, params, self.source)
@@ -466,7 +466,7 @@ def infer(
 ) -> tuple[Aval, ...]:
     """The avals of a primitive's results; errors name the user's line."""
     try:
-        return _infer(primitive, avals, tuple(params.items()))
+        return _infer(primitive, avals, primitive.keyed(params))
     except (ValueError, TypeError, IndexError) as error:
         place = located(user_source())
         if place and place not in str(error):

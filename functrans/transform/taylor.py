@@ -173,7 +173,7 @@ class _Interpreter:
     def _results(self, eqn: Eqn, operands: Sequence[Series]) -> Sequence[Series]:
         if eqn.primitive.name in APPLIED_ONCE:
             return self.outputs(eqn.params["graph"], operands)
-        key = (eqn.primitive, tuple(map(id, operands)), tuple(eqn.params.items()))
+        key = (eqn.primitive, tuple(map(id, operands)), eqn.primitive.keyed(eqn.params))
         if key not in self._applied:
             self._kept += operands
             self._applied[key] = self._apply(eqn, operands)

@@ -164,6 +164,15 @@ def test_a_pullback_is_kept_and_used_again():
     close(push(np.ones(2)), jvp(g, (x,), (np.ones(2),))[1])
 
 
+def test_a_step_that_reads_a_number_of_python():
+    # what does not change is computed before the loop: there it is weak, and in the loop it is not
+    def f(a):
+        return lax.fori_loop(0, 3, lambda k, c: c * (a * a), 1.0)
+
+    assert grad(f)(0.5) == 6 * 0.5**5
+    assert grad(grad(f))(0.5) == 30 * 0.5**4
+
+
 def test_a_number_that_an_inner_loop_reads_in_each_step():
     # it is weak in the loop; the same multiplication gives a strong number in the derivative
     def scaled(x, k):

@@ -218,6 +218,15 @@ def test_a_window_at_a_place_from_data_moves_with_each_iteration():
         check(Store(wide, (start + K,), value), moving)
 
 
+@pytest.mark.parametrize("by_local", [False, True])
+def test_iterations_that_read_their_own_rows_at_places_from_data(by_local):
+    rows, held = buffer("rows", F8, (40,)), local(INDEX, "held")
+    place = 3 * K + bounded(convert(load(X, (K,)), INDEX), 3)
+    written = loop(J, [Store(rows, (3 * K + J,), load(X, (K,)))], n=3)
+    read = Store(Y, (K,), load(rows, (held if by_local else place,)))
+    run([loop(K, [written, Let((held,), (place,)), read], parallel=True)], [X, Y, rows], [X])
+
+
 def test_iterations_that_meet():
     plus_one = Store(Y, (irem(K + 1, 10),), load(Y, (K,)))
     for marks in ({"parallel": True}, {"lanes": 2}):

@@ -13,6 +13,7 @@ CALLS = {
     "interp, sizes": lambda x, v: np.interp(x, np.arange(3), np.arange(4.0)),
     "interp, axes": lambda x, v: np.interp(v, x, x),
     "interp, nothing": lambda x, v: np.interp(v, [], []),
+    "interp, complex ends": lambda x, v: np.interp(v, v, v, left=1j),
     "convolve": lambda x, v: np.convolve(x, x),
     "correlate": lambda x, v: np.correlate(x, v),
     "sort": lambda x, v: np.sort(x, kind="bogo"),
@@ -40,7 +41,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_it_raises_what_numpy_raises(name):
-    with pytest.raises((ValueError, IndexError)) as expected:
+    with pytest.raises((ValueError, IndexError, TypeError)) as expected:
         CALLS[name](X.copy(), V.copy())
     with pytest.raises(type(expected.value)) as found:
         jit(CALLS[name]).lower(X, V)

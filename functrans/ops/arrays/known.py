@@ -91,7 +91,7 @@ def _made(x: Any) -> tuple[Primitive, dict[str, Any]] | None:
 
 
 def _is_uniform(x: np.ndarray[Any, Any]) -> bool:
-    """Whether all elements are one number, other than NaN and -0, which equals 0 as a parameter."""
+    """Whether all elements are one number, other than NaN and -0, whose sign zeros lose."""
     first = x.flat[0]
     # most arrays differ in their first elements
     if not (x.flat[:16] == first).all() or not (x == first).all():

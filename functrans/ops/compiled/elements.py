@@ -88,7 +88,7 @@ class Puller:
         if eqn.primitive.scalar is not None:
             numbers = [self._elements[x][at] for x, at in operands]
             dtypes = tuple([number.dtype for number in numbers])
-            function = function_of(eqn.primitive, dtypes, tuple(eqn.params.items()))
+            function = function_of(eqn.primitive, dtypes, eqn.primitive.keyed(eqn.params))
             if function is not None:
                 return _result(function(tuple(numbers)), eqn, atom)
             return _result(eqn.primitive.scalar(*numbers, **eqn.params), eqn, atom)
@@ -136,7 +136,7 @@ def pattern(eqn: Eqn) -> Pattern:
     return _pattern(
         eqn.primitive,
         tuple(x.aval for x in eqn.inputs),
-        tuple(eqn.params.items()),
+        eqn.primitive.keyed(eqn.params),
         len(eqn.outputs),
     )
 

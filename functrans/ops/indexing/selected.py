@@ -166,6 +166,6 @@ def _same(first: Atom, second: Atom, makers: dict[Var, Eqn]) -> bool:
         and one.primitive is other.primitive
         and len(one.inputs) == len(other.inputs)
         and one.outputs.index(first) == other.outputs.index(second)
-        and tuple(one.params.items()) == tuple(other.params.items())
+        and one.primitive.keyed(one.params) == other.primitive.keyed(other.params)
         and all(_same(a, b, makers) for a, b in zip(one.inputs, other.inputs, strict=True))
     )

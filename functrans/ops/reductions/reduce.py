@@ -25,6 +25,7 @@ from functrans.ops.arrays.structural import (
     expand_axes,
     pull_reduction,
     reduce_sum,
+    reduced,
     reshape,
 )
 from functrans.ops.compiled.emission import Emit, always, elements
@@ -43,7 +44,7 @@ def _reduction(name: str, ufunc: np.ufunc, operation: str, **slots: Any) -> Prim
     op: Primitive = primitive(
         name,
         infer=slots.pop("infer", lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes))),
-        numpy=lambda x, *, axes: ufunc.reduce(x, axis=axes, dtype=x.dtype),
+        numpy=lambda x, *, axes: reduced(ufunc.reduce, x, axes),
         batch=lambda operands, mapped, *, axes: batch_reduction(op)(operands, mapped, axes=axes),
         pull=pull_reduction(operation),
         **slots,

@@ -171,7 +171,7 @@ class _Costs:
 
 def _kind(eqn: Eqn) -> Hashable:
     """Equal for equations that differ only in their operands, or in the indices of slices."""
-    params = () if _is_slice(eqn) else tuple(eqn.params.items())
+    params = () if _is_slice(eqn) else eqn.primitive.keyed(eqn.params)
     fixed = eqn.primitive not in NUMBERS
     operands = tuple(
         [

@@ -162,7 +162,7 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
     def key(eqn: Eqn, inputs: Sequence[Atom]) -> Hashable:
         operands = (bits(x) if isinstance(x, Literal) else x for x in inputs)
         avals = tuple((x.aval.shape, x.aval.dtype) for x in inputs)
-        return eqn.primitive, tuple(operands), avals, tuple(eqn.params.items())
+        return eqn.primitive, tuple(operands), avals, eqn.primitive.keyed(eqn.params)
 
     known = {key(eqn, eqn.inputs): eqn for eqn in loop.body}
     for eqn in eqns:

@@ -38,7 +38,7 @@ def _check(graph: Graph, seen: set[Any]) -> None:
         for each in inner:
             _check(each, seen)
         avals = tuple(x.aval for x in eqn.inputs)
-        key = eqn.primitive, avals, tuple(eqn.params.items())
+        key = eqn.primitive, avals, eqn.primitive.keyed(eqn.params)
         if not inner and key in seen:
             continue
         seen.add(key)

@@ -43,6 +43,8 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
     binding = llvm()
     module = binding.parse_assembly(text, binding.create_context())
+    if config.check_plans:
+        module.verify()
     module.triple = target.triple
     module.data_layout = str(generator.target_data)
     # The emitter has vectorised the code, and shared common subexpressions. LLVM's full pipeline

@@ -357,7 +357,7 @@ def _of_one(primitive: Primitive, avals: tuple[Aval, ...], params: tuple[Any, ..
 
 
 def _applied(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    graph = _of_one(primitive, tuple(map(aval_of, operands)), tuple(params.items()))
+    graph = _of_one(primitive, tuple(map(aval_of, operands)), primitive.keyed(params))
     results = _evaluated(graph, operands)
     return results if primitive.several else results[0]
 

@@ -465,6 +465,8 @@ def odeint(
     times, y = double(t), double(y0)
     if y.ndim != 1:
         y = y.reshape(-1)
+    if times.size == 0:
+        return np.zeros((0, y.size))
     default = 1.49012e-8
     problem = _problem(
         field, "DOP853", times[0], times[-1],

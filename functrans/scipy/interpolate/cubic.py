@@ -18,6 +18,7 @@ from functrans.scipy.interpolate.piecewise import (
     check_real,
     data_of,
     hermite,
+    must_be_finite,
 )
 
 
@@ -175,6 +176,7 @@ class CubicHermiteSpline(PPoly):
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
         x, values, axis = data_of(x, y, axis)
         slopes = np.moveaxis(inexact(dydx), axis, 0)
+        must_be_finite(slopes, "dydx")
         super().__init__(*hermite(x, values, slopes, axis, extrapolate))
 
 

@@ -57,7 +57,7 @@ class UnivariateSpline:
         if self._smooths and (s is None or known(s) is None or known(s) != 0):
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
-        self._spline = make_interp_spline(x, y, k)
+        self._spline = make_interp_spline(x, y, k, check_finite=check_finite)
         self._ext = ext
 
     @classmethod

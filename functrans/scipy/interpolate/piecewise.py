@@ -182,6 +182,13 @@ def check_increasing(x: Any) -> None:
         raise ValueError("`x` must be strictly increasing sequence.")
 
 
+def must_be_finite(x: Any, name: str) -> None:
+    """Raise if values are known not to be finite."""
+    plain = known(x)
+    if plain is not None and not np.all(np.isfinite(plain)):
+        raise ValueError(f"`{name}` must contain only finite values.")
+
+
 def check_periodic(y: Any) -> None:
     """Raise if the ends of periodic data are known to differ."""
     plain = known(y)
@@ -197,7 +204,7 @@ def check_real(y: Any, name: str) -> None:
         )
 
 
-def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+def data_of(x: Any, y: Any, axis: int, check_finite: bool = True) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
     x, y = inexact(x), inexact(y)
     axis = axis_of(axis, y.ndim)
@@ -206,6 +213,9 @@ def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
         raise ValueError(
             f"`x` of shape {x.shape} and `y` with {y.shape[0]} values along the axis do not fit"
         )
+    if check_finite:
+        must_be_finite(x, "x")
+        must_be_finite(y, "y")
     check_increasing(x)
     return x, y, axis
 

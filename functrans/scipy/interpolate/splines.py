@@ -66,6 +66,10 @@ class BSpline:
         """The ends of the base interval."""
         return self.t[self.k], self.t[-self.k - 1]
 
+    def __iter__(self) -> Any:
+        # SciPy's PPoly.from_spline unpacks what is no spline of SciPy's
+        refuse("scipy.interpolate.PPoly.from_spline", "use the spline: it has the same methods")
+
     def _like(self, t: Any, c: Any, k: int, extrapolate: Any = None) -> BSpline:
         found = BSpline(t, c, k, self.extrapolate if extrapolate is None else extrapolate)
         found.axis = self.axis
@@ -180,7 +184,7 @@ def make_interp_spline(
     >>> grad(at)(np.zeros(3))
     array([ 0.375,  0.75 , -0.125])
     """
-    x, y, axis = data_of(x, y, axis)
+    x, y, axis = data_of(x, y, axis, check_finite)
     if k == 0:
         return _with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
     ends = (None, None) if bc_type in (None, "not-a-knot", "periodic") else bc_type

@@ -57,6 +57,17 @@ def _larger_first(x: Any, y: Any, axes: Axes) -> bool:
     )
 
 
+def _starts(x: Any, y: Any, axes: Axes, mode: str) -> list[tuple[int, int]]:
+    """The offsets and lengths of a mode along some axes; raises for sums of no products."""
+    starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    if 0 in (x.size, y.size) and all(places > 0 for _, places in starts):
+        raise ShapeError(
+            f"in1 and in2 cannot be empty{located(user_source())}: found shapes "
+            f"{x.shape} and {y.shape}"
+        )
+    return starts
+
+
 def _slid(x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], backwards: bool) -> Any:
     """Sliding dot products along some axes; the others broadcast.
 
@@ -89,7 +100,7 @@ def _convolved(x: Any, y: Any, axes: Axes, mode: str, method: str) -> Any:
     _check_mode(mode)
     if mode == "valid" and not _larger_first(x, y, axes):
         x, y = y, x
-    starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    starts = _starts(x, y, axes, mode)
     full = [x.shape[i] + y.shape[i] - 1 for i in axes]
     taps = prod(min(x.shape[i], y.shape[i]) for i in axes)
     worth = taps > WORTH_A_TRANSFORM * math.log2(max(prod(full), 2))
@@ -172,7 +183,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
         return x * np.conjugate(y)
     if mode == "valid" and not _larger_first(x, y, axes):
         return np.conjugate(unlinked(flip(correlate(y, x, mode, method))))
-    starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    starts = _starts(x, y, axes, mode)
     return _slid(x, np.conjugate(y), axes, starts, backwards=False)
 
 

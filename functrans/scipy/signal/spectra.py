@@ -156,6 +156,10 @@ def csd(
     alike = y is x
     one = _along_last(_floats(x), axis)
     other = one if alike else _along_last(_floats(y), axis)
+    if one.size == 0 or other.size == 0:
+        rows = np.broadcast_shapes(one.shape[:-1], other.shape[:-1])
+        empty = moveaxis(zeros((*rows, min(one.shape[-1], other.shape[-1])), one.dtype), -1, axis)
+        return empty, empty
     length = max(one.shape[-1], other.shape[-1])
     if not alike:
         one, other = (_longer(each, length - each.shape[-1]) for each in (one, other))

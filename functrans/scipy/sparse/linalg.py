@@ -41,8 +41,8 @@ from functrans.scipy.sparse.traced import SparseMethods, as_traced
 from functrans.trace.delegation import own
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
-           "gcrotmk", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu",
-           "spsolve", "spsolve_triangular", "svds", "tfqmr"]  # fmt: skip
+           "gcrotmk", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "norm", "qmr", "spilu",
+           "splu", "spsolve", "spsolve_triangular", "svds", "tfqmr"]  # fmt: skip
 
 Solve = Callable[[Any], Any]
 
@@ -354,8 +354,11 @@ def expm_multiply(
         "scipy.sparse.linalg.expm_multiply",
         [(name, value, "multiply the matrix by each time") for name, value in times],
     )
-    if holds_tracer(A):
-        refuse("scipy.sparse.linalg.expm_multiply of a traced matrix", "use linalg.expm(A) @ b")
+    if holds_tracer(A) or isinstance(A, (SparseMethods, TracedSparse)):
+        refuse(
+            "scipy.sparse.linalg.expm_multiply of a traced matrix",
+            "use functrans.scipy.linalg.expm(A) @ B, with A.toarray() of a sparse A",
+        )
     matrix = scipy.sparse.csr_array(A)
     b = inexact(B)
     dtype = np.result_type(matrix.dtype, b.dtype, np.float64)
@@ -374,6 +377,27 @@ def expm_multiply(
         return growth * fori_loop(0, _TERMS, term, (b, b))[0]
 
     return fori_loop(0, steps, step, b.astype(dtype))
+
+
+@within_traces("scipy.sparse.linalg:norm")
+def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    """The norm of a sparse matrix, or of its rows or columns.
+
+    Norms other than Frobenius' are those of the dense array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import diags_array
+    >>> from functrans import grad
+    >>> from functrans.scipy.sparse.linalg import norm
+    >>> grad(lambda d: norm(diags_array(d), 1))(np.array([-3.0, 2.0]))
+    array([-1.,  0.])
+    """
+    is_frobenius = ord in (None, "fro") and axis is None
+    if is_frobenius or not isinstance(x, (SparseMethods, TracedSparse)):
+        return own(scipy.sparse.linalg.norm)(x, ord, axis)
+    return np.linalg.norm(x.toarray(), ord, axis)
 
 
 class _Factors:

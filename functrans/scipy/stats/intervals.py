@@ -76,6 +76,34 @@ def _log_wide_mass(a: Any, b: Any) -> Any:
 
 def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
     """The truncated normal quantile, computed from the tail on the side of the interval."""
+    near = less((b - a) * (1 + absolute(a)), 0.02)
+    narrow = _narrow_ppf(q, select(near, a, 0.0), select(near, b, 0.01))
+    return select(near, narrow, _wide_ppf(q, select(near, -1.0, a), select(near, 1.0, b)))
+
+
+def _narrow_ppf(q: Any, a: Any, b: Any) -> Any:
+    """The same in a narrow interval: the density's Taylor series at ``a`` is integrated.
+
+    Newton's method inverts the integral, so that the distance from ``a`` keeps all digits.
+    """
+    hermite = [1.0, a]
+    for n in range(1, 6):
+        hermite.append(a * hermite[n] - n * hermite[n - 1])
+
+    def series(t: Any, integrals: int) -> Any:
+        total = 0.0
+        for n in reversed(range(7)):
+            total = (-1) ** n * hermite[n] / math.factorial(n + integrals) + t * total
+        return total
+
+    wanted = q * (b - a) * series(b - a, 1)
+    t = q * (b - a)
+    for _ in range(3):
+        t = t - (t * series(t, 1) - wanted) / series(t, 0)
+    return a + t
+
+
+def _wide_ppf(q: Any, a: Any, b: Any) -> Any:
     left = less(a, 0)
     start = log_ndtr(select(left, a, -b))
     share = log(select(left, q, 1 - q)) + _log_normal_mass(a, b)

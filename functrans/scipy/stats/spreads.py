@@ -16,6 +16,7 @@ from functrans.api.recompute import stop_gradient
 from functrans.numpy.arrays import inexact
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.numpy.reductions import root
 from functrans.scipy.define import answers
 from functrans.scipy.stats.slices import on_slices
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
@@ -104,7 +105,7 @@ def tstd(
     1.0
     """
     propagates("tstd", nan_policy)
-    return np.sqrt(tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims))
+    return root(tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims))
 
 
 @answers("scipy.stats:tsem")
@@ -124,7 +125,7 @@ def tsem(
     a = inexact(a)
     variance = tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims)
     count = np.sum(_within(a, limits, inclusive), axis=axis, keepdims=keepdims)
-    return np.sqrt(variance / count.astype(a.dtype))
+    return root(variance / count.astype(a.dtype))
 
 
 @answers("scipy.stats:iqr")
@@ -227,6 +228,11 @@ def _resultant(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> 
     return s, c
 
 
+def _length(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> Any:
+    """The length of the mean vector, which rounding would make longer than 1."""
+    return np.minimum(np.hypot(*_resultant(samples, high, low, axis, keepdims)), 1.0)
+
+
 @answers("scipy.stats:circmean")
 def circmean(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
@@ -260,7 +266,7 @@ def circvar(
     0.0
     """
     propagates("circvar", nan_policy)
-    return 1 - np.hypot(*_resultant(samples, high, low, axis, keepdims))
+    return 1 - _length(samples, high, low, axis, keepdims)
 
 
 @answers("scipy.stats:circstd")
@@ -278,7 +284,7 @@ def circstd(
     0.511046
     """
     propagates("circstd", nan_policy)
-    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis, keepdims))))
+    deviation = root(-2 * np.log(_length(samples, high, low, axis, keepdims)))
     return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
 
 

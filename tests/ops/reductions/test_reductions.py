@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from functrans import config, jit, lax
+from functrans import config, jit, jvp, lax
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.ops.reductions.sorting import argsort, sort
 from functrans.run.call.compiled import compile_graph
+from functrans.scipy.special import softmax
 from functrans.trace.stage import replay, rewrite
 from tests.amount import examples
 from tests.primitives.harness import inner, like, pulled_back, tangent_graph
@@ -311,3 +312,15 @@ def test_long_rows_in_order_are_copied(dtype):
     for row in rows:
         np.testing.assert_array_equal(sorts(row), np.sort(row))
         np.testing.assert_array_equal(argsorts(row), np.argsort(row, kind="stable"))
+
+
+@pytest.mark.parametrize("f", [np.sum, np.prod, softmax])
+def test_float16_is_reduced_in_float32_along_every_axis(f):
+    """NumPy rounds after each step along the first axis: a sum of thousands is stuck."""
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (3000, 2)).astype(np.float16)
+    x = x if f is not np.prod else 2.0 ** np.sign(x - np.float16(1.0)) * np.float16(1.001)
+    found = jvp(lambda x: f(x, axis=0), (x,), (x,))
+    expected = jvp(lambda x: f(x, axis=0), *2 * [(x.astype(np.float64),)])
+    for one, other in zip(found, expected, strict=True):
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(one, other, atol=1e-2 * scale)

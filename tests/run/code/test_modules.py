@@ -9,6 +9,7 @@ import functrans
 from functrans.loop.failures import INTERRUPTED, OUT_OF_MEMORY
 from functrans.run.call import entry, guards, inline_cache, layouts, memory, steps, timeline
 from functrans.run.code.modules import joined
+from functrans.run.code.native import compile_object
 from functrans.run.threads import pool
 
 PACKAGE = Path(functrans.__file__).parent
@@ -127,3 +128,19 @@ def test_the_instructions_of_guards_are_those_of_the_machine():
     )
     numbers = [int(number) for number in re.findall(r"i64 (\d+),", cases)]
     assert numbers == list(range(guards.VERSION + 1))
+
+
+def test_generated_code_is_verified_by_llvm_too():
+    text = """
+    define void @f() {
+      br label %last
+    unreached:
+      %x = add i32 1, 2
+      br label %last
+    last:
+      %y = add i32 %x, 1
+      ret void
+    }
+    """
+    with pytest.raises(RuntimeError, match="does not dominate all uses"):
+        compile_object(text)

@@ -159,6 +159,11 @@ def test_where_the_steps_become_too_small():
 
 
 @pytest.mark.dear
+def test_odeint_without_times():
+    found = jit(lambda y0: integrate.odeint(field, y0, [], (RATES,), tfirst=True))(START)
+    assert found.shape == (0, START.size)
+
+
 def test_odeint():
     times = np.linspace(0, 2, 5)
 

@@ -141,6 +141,21 @@ def test_what_is_refused():
         interpolate.CubicSpline([0.0, 1.0], [1.0, 2.0])(0.5, -1)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "make_interp_spline"],
+)
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_data_must_be_finite(name, wrong):
+    x = np.arange(5.0)
+    y = np.where(x == 2, wrong, x)
+    for of in (getattr(interpolate, name), getattr(scipy.interpolate, name)):
+        with pytest.raises(ValueError, match=r"finite values|infs or nans"):
+            of(x, y)
+    with pytest.raises(ValueError, match="`x` must contain only finite"):
+        grad(lambda a: getattr(interpolate, name)(a * y, x)(0.5))(1.0)
+
+
 def test_what_is_scipys_of_plain_data():
     x, y = np.arange(4.0), np.array([-1.0, 1.0, 2.0, -1.0])
     expected = scipy.interpolate.CubicSpline(x, y).roots()

@@ -53,6 +53,12 @@ def test_their_methods(make):
         np.testing.assert_allclose(made(Y), method(f, T), rtol=1e-9, atol=1e-12)
 
 
+def test_from_spline_is_refused():
+    make = interpolate.make_interp_spline
+    with pytest.raises(errors.UnsupportedNumPyError, match="use the spline"):
+        traced(lambda y: interpolate.PPoly.from_spline(make(X, y))(0.5))(Y)
+
+
 def test_a_bernstein_polynomial():
     f = interpolate.BPoly(np.array([[1.0, 2.0], [3.0, 0.5]]), [0.0, 1.0, 2.0])
     np.testing.assert_allclose(traced(lambda t: f(t))(T[:2]), f(T[:2]))

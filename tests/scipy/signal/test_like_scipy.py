@@ -188,6 +188,9 @@ def test_a_filter_is_fitted_by_its_derivative():
         (lambda x: signal.upfirdn(y, x, mode="edge"), UnsupportedNumPyError, "pad x before"),
         (lambda x: signal.medfilt(x, 2), ValueError, "should be odd"),
         (lambda x: signal.find_peaks(x), TracerConversionError, "plain"),
+        (lambda x: signal.convolve(x, y[:0]), ValueError, "cannot be empty"),
+        (lambda x: signal.convolve(x[:0], x[:0], "valid"), ValueError, "cannot be empty"),
+        (lambda x: signal.correlate(y[:0], x, "same"), ValueError, "cannot be empty"),
     ],
 )
 def test_what_is_refused(call, kind, words):

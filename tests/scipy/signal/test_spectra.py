@@ -55,6 +55,14 @@ def test_of_one_signal(name, options, kind):
         close(jit(lambda x: getattr(scipys, name)(x, **options))(x), expected)
 
 
+@pytest.mark.parametrize("x", [X, X[:0]])
+def test_of_nothing(x):
+    expected = scipys.csd(x, X[:0])
+    for found in (jit(ours.csd)(x, X[:0]), jit(ours.csd)(X[:0], x)):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["welch", "periodogram", "stft", "spectrogram"])
 def test_along_another_axis(name):
     columns = ROWS.T.copy()

@@ -121,6 +121,8 @@ PROGRAMS = {
     "tanh": lambda v: (made(sp.csr_array, v / 9).tanh() @ x).sum(),
     "diags dtype": lambda v: (sp.diags([v[:2]], [1], dtype=np.float64) @ x).sum(),
     "abs": lambda v: (abs(sp.csr_array((v, (r, c)), shape=(3, 3))) @ x).sum(),
+    "norm": lambda v: spl.norm(sp.csr_array((v, (r, c)), shape=(3, 3)), 1),
+    "norms of rows": lambda v: spl.norm(sp.csr_array((v, (r, c)), shape=(3, 3)), axis=1).sum(),
     "data": lambda v: (sp.csr_array((v, (r, c)), shape=(3, 3)).data ** 2).sum(),
     "csc data": lambda v: (
         sp.csr_array((v, (r, c)), shape=(3, 3)).tocsc().data * np.arange(5.0)
@@ -311,11 +313,13 @@ def test_a_system_that_is_singular():
          "csr_array((values, (rows, columns)), shape=...), where the places are constant"),
         (lambda v: (2 * sp.csr_array((v, (r, c)), shape=(3, 3))).argmax(), UnsupportedNumPyError,
          "'argmax' is not supported for sparse matrices of traced values"),
+        (lambda v: spl.expm_multiply(sp.csr_array((v, (r, c)), shape=(3, 3)), v[:3]),
+         UnsupportedNumPyError, "use functrans.scipy.linalg.expm(A) @ B, with A.toarray()"),
     ],
 )  # fmt: skip
 def test_what_cannot_be(f, error, words):
     with pytest.raises(error) as caught:
-        grad(lambda v: f(v).sum())(v0)
+        jit(grad(lambda v: f(v).sum()))(v0)
     assert words in str(caught.value)
 
 

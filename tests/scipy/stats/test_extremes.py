@@ -297,3 +297,20 @@ def test_a_normal_truncated_to_a_narrow_interval(a, width):
     np.testing.assert_allclose(jit(stats.truncnorm.cdf)(x, a, b), float(below), rtol=1e-12)
     slopes = [float(at_a), -float(at_b)]
     np.testing.assert_allclose(grad(logpdf, argnums=(1, 2))(x, a, b), slopes, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("a", "width"), [(0.0, 1e-20), (-1e-12, 2e-12), (1e3, 1e-6), (0.3, 1e-2)])
+@pytest.mark.parametrize("q", [1e-10, 0.3, 0.75])
+def test_quantiles_of_a_normal_truncated_to_a_narrow_interval(q, a, width):
+    """The distance from the nearer end has all digits; SciPy's has those of a probability."""
+    b = a + width
+    with mp.workdps(60):
+        low, high, level = mp.mpf(a), mp.mpf(b), mp.mpf(q)
+
+        def excess(t):
+            return mp.quad(lambda s: mp.exp(-s * (low + s / 2)), [0, t]) - level * whole
+
+        whole = mp.quad(lambda s: mp.exp(-s * (low + s / 2)), [0, high - low])
+        expected = low + mp.findroot(excess, (0, high - low), solver="anderson")
+    np.testing.assert_allclose(jit(stats.truncnorm.ppf)(q, a, b), float(expected), rtol=2e-15)
+    np.testing.assert_allclose(jit(stats.truncnorm.isf)(q, -b, -a), -float(expected), rtol=2e-15)

@@ -106,6 +106,14 @@ def test_second_derivatives():
         testing.check_grads(function, (x,), order=2, max_elements=1, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["tstd", "tsem", "circstd"])
+def test_deviations_of_equal_elements_have_derivative_0(name):
+    x = np.ones(3)
+    np.testing.assert_allclose(grad(getattr(stats, name))(x), np.zeros(3), atol=1e-7)
+    if name == "circstd":
+        assert grad(stats.circstd)(x[:1]) == 0.0
+
+
 def test_ranks_have_no_derivative():
     assert not np.any(grad(lambda x: stats.spearmanr(x, Y).statistic + stats.rankdata(x)[0])(X))
 
