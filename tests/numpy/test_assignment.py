@@ -237,7 +237,7 @@ def test_out_takes_the_dtypes_that_numpy_casts(where):
         return np.multiply(x, 1.5, out=(x * 2).astype(int), where=where)
 
     for call in (function, jit(function)):
-        with pytest.raises(TypeError, match="cast.*int64"):
+        with pytest.raises(TypeError, match=r"cast.*int64"):
             call(np.ones(3))
 
 
