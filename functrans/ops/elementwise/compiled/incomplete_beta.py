@@ -109,13 +109,18 @@ class Numbers:
 
     def towards_zero(self, order: Scalar, x: Scalar) -> Statements:
         """The results at a smaller argument than `NORMAL`, at which they were computed."""
-        change = local(DOUBLE, "change")
+        smaller, lost = local(DOUBLE, "smaller"), local(DOUBLE, "lost")
         turned = self.is_turned > 0
-        found = where(turned, self.upper, self.lower) * expm1(order * log(x / NORMAL))
-        added = where(turned, -change, change)
+        before, power_of = where(turned, self.upper, self.lower), order * log(x / NORMAL)
         return (
-            Let((change,), (found,)),
-            Assign((self.lower, self.upper), (self.lower + added, self.upper - added)),
+            Let((smaller, lost), (before * exp(power_of), -before * expm1(power_of))),
+            Assign(
+                (self.lower, self.upper),
+                (
+                    where(turned, self.lower + lost, smaller),
+                    where(turned, smaller, self.upper + lost),
+                ),
+            ),
         )
 
     def fraction(self) -> Statements:

@@ -124,13 +124,13 @@ def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
             (turned, 1, (b, a, *below[1], *below[0])),
         ):
             if where.any():
-                value = _beta_fraction(*(each[where] for each in numbers), (n, m), axis)
+                value = _beta_fraction((n, m), axis, *(each[where] for each in numbers))
                 result[where] = (-1 if upper ^ (axis == 1) else 1) * value[n, m] * scale
     return result.astype(dtype)[()]
 
 
 def _beta_fraction(
-    a: Any, b: Any, x: Any, log_x: Any, y: Any, log_y: Any, orders: tuple[int, int], axis: int
+    orders: tuple[int, int], axis: int, a: Any, b: Any, x: Any, log_x: Any, y: Any, log_y: Any
 ) -> Series:
     """The lower function, whose first parameter is the variable of the given axis; ``y = 1 - x``.
 
