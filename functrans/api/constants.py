@@ -27,8 +27,12 @@ def _as_array(x: Any) -> np.ndarray[Any, Any]:
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Shape and dtype; a structured dtype as text, since its fields can be renamed."""
-    return array.shape, array.dtype if array.dtype.names is None else repr(array.dtype)
+    """Shape, memory order and dtype; a structured dtype as text, since its fields can be renamed.
+
+    ``x.ravel("K")`` and ``x.flags`` of arrays with the same elements differ with the memory order.
+    """
+    strides = None if array.flags.c_contiguous else array.strides
+    return array.shape, strides, array.dtype if array.dtype.names is None else repr(array.dtype)
 
 
 class Same:
@@ -56,8 +60,7 @@ class Copy:
         small = array.nbytes <= SMALL or array.dtype.hasobject
         self.bytes = array.tobytes(self.order) if small else None
         self.bits = None if small else self._bits_of(array).copy()
-        own = *self.type, self.bytes, self.order
-        self.key: Any = self if self.bytes is None else own
+        self.key: Any = self if self.bytes is None else (*self.type, self.bytes)
 
     def same(self, array: Any) -> bool:
         """Whether an array has the same type and the same bits."""

@@ -26,7 +26,7 @@ from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
-from functrans.trace.views import assign
+from functrans.trace.views import assign, cast
 
 # -- out and where ---------------------------------------------------------------------------------
 
@@ -67,7 +67,8 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         )
     result = constant(result)  # the operands are plain
     if where is not True:
-        result = select(reductions.truth(where), astype(result, out.dtype), out)
+        result = cast(result, out.dtype, f"{_written(name)} with out=")
+        result = select(reductions.truth(where), result, out)
     if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
@@ -146,6 +147,8 @@ def _combined(ufunc: np.ufunc) -> Reduction:
                     "it has no identity; write np.where(condition, x, neutral) for its operand",
                 )
             x = reductions.chosen(x, where, ufunc.identity)
+        if not axes and ufunc.identity is not None:  # NumPy starts with the identity here, too
+            x = combine(full_p(shape=x.shape, value=ufunc.identity, dtype=x.dtype), x)
         for i in axes:
             if x.shape[i] == 0 and ufunc.identity is None:
                 raise ValueError(

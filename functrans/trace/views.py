@@ -107,14 +107,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
             f"an array of shape {target.shape} cannot hold the result of shape {result.shape}"
             f"{located(user_source())}"
         )
-    if result.dtype != target.dtype:
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise TypeError(
-                f"{operation}{located(user_source())} gives {result.dtype}, which NumPy does not "
-                f"cast to the array's {target.dtype}: convert one of them by .astype"
-            )
-        result = result.astype(target.dtype)
-    target._become(result)
+    target._become(cast(result, target.dtype, operation))
     view = target._as_view
     if view is not None:
         if callable(view.write):
@@ -123,6 +116,18 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
         else:
             _overwrite(view)
             target._as_view = None
+
+
+def cast(result: Any, dtype: np.dtype[Any], operation: str) -> Any:
+    """The result in the dtype of the array that is to hold it; refused where NumPy refuses it."""
+    if result.dtype == dtype:
+        return result
+    if not np.can_cast(result.dtype, dtype, "same_kind"):
+        raise TypeError(
+            f"{operation}{located(user_source())} gives {result.dtype}, which NumPy does not "
+            f"cast to the array's {dtype}: convert one of them by .astype"
+        )
+    return result.astype(dtype)
 
 
 def _overwrite(view: View) -> None:

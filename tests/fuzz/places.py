@@ -346,6 +346,11 @@ read{n}, write{n}, scale{n}, part{n} = make{n}()
         ("z{n} = -z{n}", "t{n} = (1, -t{n}[1])", "v{n}[0] = -0.0", "v{n} = -v{n}",
          "w{n}[0] = num()", "z{n} = 0"),
     ),
+    "memory order": Place(
+        "w{n} = np.stack([new(), new()])",
+        "w{n}.ravel('K')[:N]",
+        ("w{n} = np.asfortranarray(w{n})", "w{n} = w{n}.copy('C')", "w{n} = w{n}.T.copy().T"),
+    ),
     "chain map": Place(
         "c{n} = collections.ChainMap({{'w': new()}}, {{'w': new(), 'v': new()}})",
         "c{n}['w'] * c{n}['v']",

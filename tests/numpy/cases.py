@@ -332,7 +332,7 @@ METHODS = [
             "np.logaddexp.reduce(a, axis=1, initial=2.0, where=a > 0)",
             "np.hypot.reduce(a, initial=3.0)", "np.hypot.reduce(a, where=a > 1)",
             "np.maximum.reduce(a, dtype=np.float32)",
-            "np.hypot.reduce(-a[:1])", "np.hypot.reduce(a, 1)",
+            "np.hypot.reduce(-a[:1])", "np.hypot.reduce(a, 1)", "np.hypot.reduce(-a, axis=())",
             "np.gcd.reduce(np.rint(-a[:1]).astype(int))", "np.add.accumulate(a)",
             "np.add.reduceat(a, [0, 2, 1])", "np.multiply.reduceat(a, [1, 0, 0], axis=1)",
             "np.maximum.reduceat(a, [0, 1])", "np.add.reduceat(a > 0, [0, 1])",

@@ -9,7 +9,7 @@ import pytest
 
 import functrans as ft
 import functrans.numpy as fnp
-from functrans import grad, jvp, vmap
+from functrans import grad, jit, jvp, vmap
 from functrans.errors import MutationError, TracerConversionError, UnsupportedNumPyError
 from tests.numpy.attempts import is_known
 
@@ -229,6 +229,16 @@ def test_the_words_for_an_ndarray_that_a_traced_value_is_added_to():
 def test_where_without_out_is_refused():
     with pytest.raises(UnsupportedNumPyError, match=r"where=\.\.\.\) without out="):
         grad(lambda x: np.exp(x, where=x > 0).sum())(x)
+
+
+@pytest.mark.parametrize("where", [True, np.array([True, False, True])])
+def test_out_takes_the_dtypes_that_numpy_casts(where):
+    def function(x):
+        return np.multiply(x, 1.5, out=(x * 2).astype(int), where=where)
+
+    for call in (function, jit(function)):
+        with pytest.raises(TypeError, match=r"cast.*int64"):
+            call(np.ones(3))
 
 
 OF_PLAIN_OPERANDS = {

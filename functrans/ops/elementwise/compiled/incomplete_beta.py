@@ -26,7 +26,8 @@ RESOLVED = 2.0**-56
 MOST_STEPS = 2.0**22
 
 NORMAL = 1e-305
-"""Smaller arguments are replaced by this one, so that logarithms are of normal numbers."""
+"""Smaller arguments are replaced by this one, so that logarithms are of normal numbers; there the
+function is a power of the argument."""
 
 LARGEST, LEAST = 1e120, 1e-290
 """The bounds of the parameters; beyond them only their ratio, or their smallness, matters."""
@@ -79,6 +80,7 @@ class Numbers:
         a, b, x = (where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5))
         # then squares of parameters, and their products with the argument, are finite
         scale = LARGEST / maximum(maximum(a, b), LARGEST)
+        order, point = a, x
         a, b, x = maximum(a * scale, LEAST), maximum(b * scale, LEAST), maximum(x, NORMAL)
         y, y_low = two_sum(const(1.0, DOUBLE), -x)
         # nearly all mass lies at an end whose parameter is small: the small remainder is computed
@@ -102,6 +104,23 @@ class Numbers:
             Let((self.front, self.lower, self.upper), (at, zero, zero)),
             *self.fraction(),
             If(self.rest > 0, self.series()),
+            If(point < NORMAL, self.towards_zero(order, point)),
+        )
+
+    def towards_zero(self, order: Scalar, x: Scalar) -> Statements:
+        """The results at a smaller argument than `NORMAL`, at which they were computed."""
+        smaller, lost = local(DOUBLE, "smaller"), local(DOUBLE, "lost")
+        turned = self.is_turned > 0
+        before, power_of = where(turned, self.upper, self.lower), order * log(x / NORMAL)
+        return (
+            Let((smaller, lost), (before * exp(power_of), -before * expm1(power_of))),
+            Assign(
+                (self.lower, self.upper),
+                (
+                    where(turned, self.lower + lost, smaller),
+                    where(turned, smaller, self.upper + lost),
+                ),
+            ),
         )
 
     def fraction(self) -> Statements:

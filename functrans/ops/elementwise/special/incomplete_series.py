@@ -7,6 +7,8 @@ computed with Taylor series in the parameters, whose coefficients are the deriva
 References
 ----------
 NIST Digital Library of Mathematical Functions, 8.7, 8.9, 8.17.
+A. R. DiDonato and A. H. Morris, "Algorithm 708: significant digit computation of the incomplete
+beta function ratios" (1992).
 W. J. Lentz, "Generating Bessel functions in Mie scattering calculations using continued fractions"
 (1976).
 """
@@ -21,8 +23,10 @@ import numpy as np
 
 from functrans.lazily import lazy
 from functrans.ops.elementwise.special import taylor
+from functrans.ops.elementwise.special.polygammas import polygamma_difference
 from functrans.ops.elementwise.special.taylor import Series
 
+_betaln = lazy("scipy.special:betaln")
 _gammaln = lazy("scipy.special:gammaln")
 _polygamma = lazy("scipy.special:polygamma")
 
@@ -49,19 +53,18 @@ def gamma_derivative(a: Any, x: Any, n: int, upper: bool) -> Any:
     return result.astype(dtype)[()]
 
 
-def _log_gamma(a: Any, orders: tuple[int, int], axis: int) -> Series:
+def _log_gamma(a: Any, orders: tuple[int, int]) -> Series:
     """The series of ``gammaln(a + d)``."""
     series = taylor.constant(_gammaln(a), orders)
-    for n in range(1, orders[axis] + 1):
-        place = (n, 0) if axis == 0 else (0, n)
-        series[place] = _polygamma(n - 1, a) / math.factorial(n)
+    for n in range(1, orders[0] + 1):
+        series[n, 0] = _polygamma(n - 1, a) / math.factorial(n)
     return series
 
 
 def _gamma_front(a: Any, x: Any, n: int, shift: int) -> Series:
     """``x**a e**-x / gamma(a + shift)``."""
     orders = (n, 0)
-    exponent = taylor.variable(a, orders, 0) * np.log(x) - _log_gamma(a + shift, orders, 0)
+    exponent = taylor.variable(a, orders, 0) * np.log(x) - _log_gamma(a + shift, orders)
     exponent[0, 0] -= x
     return taylor.exp(exponent)
 
@@ -112,52 +115,62 @@ def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
     proper = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
     inside = proper & (x > 0) & (x < 1)
     turned = inside & (x > (a + 1) / (a + b + 2))
-    straight = inside & ~turned
     result = np.where(proper & ((x == 0) | (x == 1)), 0.0, np.full(a.shape, np.nan))
     scale = math.factorial(n) * math.factorial(m)
     with np.errstate(all="ignore"):
-        if straight.any():
-            value = _beta_fraction(a[straight], b[straight], x[straight], (n, m), 0)
-            result[straight] = (-1 if upper else 1) * value[n, m] * scale
-        if turned.any():
-            value = _beta_fraction(b[turned], a[turned], 1 - x[turned], (n, m), 1)
-            result[turned] = (1 if upper else -1) * value[n, m] * scale
+        below = (x, np.log(x)), (1 - x, np.log1p(-x))
+        for where, axis, numbers in (
+            (inside & ~turned, 0, (a, b, *below[0], *below[1])),
+            (turned, 1, (b, a, *below[1], *below[0])),
+        ):
+            if where.any():
+                value = _beta_fraction((n, m), axis, *(each[where] for each in numbers))
+                result[where] = (-1 if upper ^ (axis == 1) else 1) * value[n, m] * scale
     return result.astype(dtype)[()]
 
 
-def _beta_fraction(a: Any, b: Any, x: Any, orders: tuple[int, int], axis: int) -> Series:
-    """The lower function, whose first parameter is the variable of the given axis."""
+def _beta_fraction(
+    orders: tuple[int, int], axis: int, a: Any, b: Any, x: Any, log_x: Any, y: Any, log_y: Any
+) -> Series:
+    """The lower function, whose first parameter is the variable of the given axis; ``y = 1 - x``.
+
+    The fraction is that of DiDonato and Morris, in which no large terms cancel.
+    """
     first, second = taylor.variable(a, orders, axis), taylor.variable(b, orders, 1 - axis)
     both = first + second
     one = taylor.constant(np.ones(a.shape), orders)
-    log_beta = (
-        _log_gamma(a, orders, axis)
-        + _log_gamma(b, orders, 1 - axis)
-        - _log_gamma_of_sum(a + b, orders)
-    )
-    front = taylor.exp(first * np.log(x) + second * np.log1p(-x) - log_beta)
+    gap = first * y - second * x + one
 
     def coefficients(k: int) -> tuple[Series, Series]:
         if k == 0:
-            return one, one
-        half = k // 2
-        place = first + 2 * half * one
-        if k % 2 == 0:
-            numerator = half * x * (second - half * one)
-            return taylor.over(numerator, taylor.times(place - one, place)), one
-        numerator = -x * taylor.times(first + half * one, both + half * one)
-        return taylor.over(numerator, taylor.times(place, place + one)), one
+            return one, taylor.over(taylor.times(first, gap), first + one)
+        before = first + (k - 1) * one
+        place = before + k * one
+        shared = taylor.over(k * x * (second - k * one), place)
+        numerator = x * taylor.times(before, taylor.over(both + (k - 1) * one, place))
+        rising = taylor.over(gap + k * (1 + y) * one, place + 2 * one)
+        divisor = k * one + shared + taylor.times(first + k * one, rising)
+        return taylor.times(shared, numerator), divisor
 
     fraction = _continued(coefficients, orders, a.shape)
-    return taylor.over(front, taylor.times(first, fraction))
+    return taylor.over(_beta_front(a, b, log_x, log_y, orders, axis), fraction)
 
 
-def _log_gamma_of_sum(total: Any, orders: tuple[int, int]) -> Series:
-    """The series of ``gammaln(total + da + db)``."""
-    series = taylor.constant(_gammaln(total), orders)
-    for i in range(orders[0] + 1):
-        for j in range(orders[1] + 1):
-            if i + j:
-                derivative = _polygamma(i + j - 1, total)
-                series[i, j] = derivative / (math.factorial(i) * math.factorial(j))
-    return series
+def _beta_front(
+    a: Any, b: Any, log_x: Any, log_y: Any, orders: tuple[int, int], axis: int
+) -> Series:
+    """``x**a y**b / beta(a, b)``, from differences, as a large parameter's terms nearly cancel."""
+    exponent = taylor.constant(a * log_x + b * log_y - _betaln(a, b), orders)
+    for i in range(orders[axis] + 1):
+        for j in range(orders[1 - axis] + 1):
+            if i and j:
+                slope = _polygamma(i + j - 1, a + b)
+            elif i:
+                slope = polygamma_difference(a, b, n=i - 1) + (log_x if i == 1 else 0)
+            elif j:
+                slope = polygamma_difference(b, a, n=j - 1) + (log_y if j == 1 else 0)
+            else:
+                continue
+            place = (i, j) if axis == 0 else (j, i)
+            exponent[place] = slope / (math.factorial(i) * math.factorial(j))
+    return taylor.exp(exponent)

@@ -212,6 +212,36 @@ def test_beta_of_parameters_far_apart(point):
         assert ulps(compiled(special.betaincc, *given), [upper])[0] < 60
 
 
+def test_beta_of_subnormal_arguments():
+    """Most variates of a small first parameter are that small."""
+    a, x = np.array([1e-3, 1e-2, 0.1, 0.3]), np.array([3e-310, 5e-324, 1e-306, 1e-320])
+    with mp.workdps(60):
+        pairs = [beta_by_mpmath(a, 2.0, x) for a, x in zip(a, x, strict=True)]
+    for name, exact in zip(("betainc", "betaincc"), zip(*pairs, strict=True), strict=True):
+        assert max(ulps(compiled(getattr(special, name), a, np.full(4, 2.0), x), exact)) < 60
+
+
+@pytest.mark.parametrize("place", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("b", [1e12, 1e16, 1e22])
+def test_slopes_of_beta_in_parameters_far_apart(b, place):
+    """They are nearly those of ``gammainc(a, b * x)``."""
+    a, step = 0.7, mp.mpf(10) ** -20
+    x = place / b
+
+    def gamma(da, db):
+        return mp.gammainc(a + da, 0, mp.mpf(b) * (1 + db) * mp.mpf(x), regularized=True)
+
+    with mp.workdps(60):
+        by_a = (gamma(step, 0) - gamma(-step, 0)) / (2 * step)
+        by_b = (gamma(0, step) - gamma(0, -step)) / (2 * step)
+        rises = [gamma(da, step) - gamma(da, -step) for da in (step, -step)]
+        both = (rises[0] - rises[1]) / (4 * step**2)
+    slope = grad(special.betainc, (0, 1))(a, b, x)
+    np.testing.assert_allclose([slope[0], b * slope[1]], [float(by_a), float(by_b)], rtol=1e-9)
+    mixed = grad(lambda a: grad(special.betainc, 1)(a, b, x))(a)
+    np.testing.assert_allclose(b * mixed, float(both), rtol=1e-8)
+
+
 @pytest.mark.dear
 def test_values_are_shares_whatever_the_numbers():
     sizes = np.array([5e-324, 1e-300, 1e-20, 0.3, 1.0, 20.0, 1e9, 1e100, 1e200, 1.7e308])
