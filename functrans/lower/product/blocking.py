@@ -27,10 +27,11 @@ class Blocking(NamedTuple):
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
     (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
-    of 64 columns), `largest_in_place`, on a core with AVX-512; `few_tiles`, `page` (2 to 1000
-    rows), `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`,
-    `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector`
-    (5 to 300 terms, 3 to 120 columns) on one without.
+    of 64 columns), `largest_in_place`, `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700
+    rows, 30 KB to 60 MB), on a core with AVX-512; `rows_in_place`, `page` (2 to 1000 rows),
+    `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`, `packed_bytes`,
+    `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector` (5 to 300 terms,
+    3 to 120 columns) on one without.
     """
 
     depth_bytes: int = 1536
@@ -44,7 +45,7 @@ class Blocking(NamedTuple):
     """Rows of a block: enough to make up for reading the panels again for each block."""
     columns: int = 512
     """The most columns of a block, where the operations that follow do not need whole rows."""
-    narrow_bytes: int = 2048
+    narrow_bytes: int = 1024
     """The most bytes of a row of such a block."""
     fewest_blocks: int = 8
     """Blocks that keep all threads busy, where there are enough rows and columns."""
@@ -57,16 +58,20 @@ class Blocking(NamedTuple):
     few_panels: int = 2
     """The most panels of a block for which a strided left operand is read in place: a packed copy
     is profitable if it is read more often."""
-    few_tiles: int = 16
-    """The most tiles below each other for which the right operand is read in place."""
+    rows_in_place: int = 96
+    """The most rows for which the right operand is read in place; with AVX-512, only if it fits
+    into the cache."""
     few_masked_tiles: int = 8
-    """The same without AVX-512, where tiles have columns beyond the last one: loops over terms
-    then need masks, which take several instructions."""
-    largest_in_place: int = 1 << 22
-    """The most bytes of a right operand that is read in place for any number of tiles, with
-    AVX-512: a larger one may have more pages than the translation lookaside buffer has entries."""
+    """The most tiles below each other for which it is, without AVX-512, where tiles have columns
+    beyond the last one: loops over terms then need masks, which take several instructions."""
+    largest_in_place: int = 96 << 10
+    """The most bytes of a right operand that is read in place for any number of rows, with AVX-512:
+    a panel's rows are in many pages, and hardware does not prefetch across these."""
+    largest_for_a_tile: int = 1 << 24
+    """The same for a single tile, unless it has few rows: a packed copy is read once."""
     fewest_tiles: int = 4
-    """The same for a right operand whose rows share sets of a cache, if it fits into the cache."""
+    """The most tiles below each other for a right operand whose rows share sets of a cache, if it
+    fits into the cache."""
     page: int = 4096
     """Bytes: rows whose distance is a multiple of this share sets of a cache."""
     few_terms: int = 64
@@ -91,9 +96,10 @@ class Blocking(NamedTuple):
     flight."""
     fewest_rows: int = 3
     """The most rows for which tiles have four vectors."""
-    rows_of_packing_blocks: int = 512
+    rows_of_packing_blocks: int = 250
     """The most rows of a product whose blocks have all rows, and pack their part of the right
-    operand, if the right operand is larger than the cache."""
+    operand, if the right operand is larger than the cache. With more rows, a stretch of terms is
+    either too short, or has too few columns: memory is read faster in long pieces."""
     block_bytes: int = 190_000
     """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
     few_tiles_of_wholes: int = 8
@@ -196,9 +202,7 @@ def blocks_of(
         stretches = -(-size.terms // depth)
         return Blocks(one, width, depth, stretches, below, panels, packs=True)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
-        room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
-        across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
-        return Blocks(height, width, depth, stretches, tiles, _even(panels, across), packs=True)
+        return _packing_blocks(size, limits, (height, width, depth), line)
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
@@ -221,6 +225,26 @@ def blocks_of(
         while across < panels and (panels - 1) % across == 0:
             across += 1
     return Blocks(height, width, depth, stretches, _even(tiles, down), across)
+
+
+def _packing_blocks(
+    size: Extents, limits: Blocking, tile: tuple[int, int, int], line: int
+) -> Blocks:
+    """Blocks of all rows, which pack their part of the right operand, a stretch at a time.
+
+    A stretch has about twice as many terms as there are rows. With fewer, sums are added to memory
+    more often; with more, a block has fewer columns, and memory is read in shorter pieces.
+    """
+    height, width, deepest = tile
+    panels, tiles = -(-size.columns // width), -(-size.rows // height)
+    rows, lines = tiles * height, limits.block_bytes // line
+    most = min(2 * size.batch * panels // limits.fewest_blocks, panels)
+    across = min(lines // (3 * max(rows, limits.fewest_packed)), most)
+    across = _even(panels, max(across, 1))
+    depth = min(max(lines // across - rows, limits.few_terms), deepest)
+    depth = _depth_within(size.terms, depth)
+    stretches = -(-size.terms // depth)
+    return Blocks(height, width, depth, stretches, tiles, across, packs=True)
 
 
 def _writes_whole_rows(root: Contraction, target: Target) -> bool:
@@ -263,11 +287,18 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     assert counter is not None
     if not is_dense(right, root.sides[2][-1]):
         return False
+    rows, has_many_registers = extents_of(root).rows, target.registers > limits.few_registers
+    if tiles == 1:
+        is_small = not (has_many_registers and _is_larger(root, limits.largest_for_a_tile))
+        return is_small or rows <= limits.fewest_rows
+    is_large = _is_larger(root, target.cache)
     stride = stride_of(right, Coefficients(counter))
     if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
-        return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_larger(root, target.cache))
+        return tiles <= limits.fewest_tiles and not is_large
+    if not has_many_registers:
+        return rows <= limits.rows_in_place
     is_small = not _is_larger(root, limits.largest_in_place)
-    return tiles <= limits.few_tiles or (is_small and target.registers > limits.few_registers)
+    return is_small or (rows <= limits.rows_in_place and not is_large)
 
 
 def _terms_of_wholes(
@@ -439,6 +470,11 @@ def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: 
     """
     longest = max(depth_bytes // itemsize, limits.panel_bytes // line)
     return _length(terms, max(round(terms / longest), 1))
+
+
+def _depth_within(terms: int, most: int) -> int:
+    """The terms of a stretch, at most a number."""
+    return _length(terms, -(-terms // most))
 
 
 def _length(terms: int, stretches: int) -> int:

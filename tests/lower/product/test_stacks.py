@@ -14,7 +14,7 @@ from tests.targets import take_host_for
 @pytest.mark.parametrize("terms", [1, 90, 391])
 def test_matrices_of_a_stack_that_pack_both_operands(registers, rows, columns, terms, monkeypatch):
     """Parts of a long sum are such a stack: some terms at a time, in the cache."""
-    blocking = {"fewest_packed": 8, "few_tiles": 0, "depth_bytes": 256, "panel_bytes": 1}
+    blocking = {"fewest_packed": 8, "rows_in_place": 0, "depth_bytes": 256, "panel_bytes": 1}
     take_host_for(
         monkeypatch, cache=64, registers=registers, largest_stack=100_000, blocking=blocking
     )
