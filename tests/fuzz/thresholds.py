@@ -12,6 +12,7 @@ LOW = {
     "parallel_loops": (3, 1),
     "largest_scratch": (0, 256, 1 << 16),
     "largest_stack": (256, 1 << 18),
+    "compresses": (True, False),
     "stages": ((), STAGES[1:], STAGES, STAGES),
     "reductions": {
         "few_iterations": (4, 64, 512),
@@ -191,7 +192,9 @@ LOW = {
         "elements": (0, 1024),
         "vectorised": (0, 512),
         "merged": (0, 2, 80),
+        "compressed": (0, 1 << 15),
     },
+    "short_circuit": {"block": (2, 9, 1 << 12)},
     "joins": {"few": (1, 5), "small": (4, 64)},
     "assembly": {"together": (4, 128), "few_elements": (0, 2)},
     "outlining": {

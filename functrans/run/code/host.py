@@ -16,6 +16,7 @@ other: Target | None = None
 # not needed by a process that finds its code on disk
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _registers = lazy("functrans.run.code.native:registers")
+_compresses = lazy("functrans.run.code.native:compresses")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -27,4 +28,6 @@ def kind() -> Target:
 
 def target() -> Target:
     """The target of this machine."""
-    return replace(kind(), vector_bytes=_vector_bytes(), registers=_registers())
+    return replace(
+        kind(), vector_bytes=_vector_bytes(), registers=_registers(), compresses=_compresses()
+    )
