@@ -12,7 +12,6 @@ LOW = {
     "parallel_loops": (3, 1),
     "largest_scratch": (0, 256, 1 << 16),
     "largest_stack": (256, 1 << 18),
-    "compresses": (True, False),
     "stages": ((), STAGES[1:], STAGES, STAGES),
     "reductions": {
         "few_iterations": (4, 64, 512),

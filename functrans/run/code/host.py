@@ -16,7 +16,7 @@ other: Target | None = None
 # not needed by a process that finds its code on disk
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _registers = lazy("functrans.run.code.native:registers")
-_compresses = lazy("functrans.run.code.native:compresses")
+_library_sorts = lazy("functrans.run.code.native:library_sorts")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -29,5 +29,10 @@ def kind() -> Target:
 def target() -> Target:
     """The target of this machine."""
     return replace(
-        kind(), vector_bytes=_vector_bytes(), registers=_registers(), compresses=_compresses()
+        kind(), vector_bytes=_vector_bytes(), registers=_registers(), library_sorts=False
     )
+
+
+def of_program() -> Target:
+    """The target of a whole program, which may call NumPy between its segments."""
+    return replace(target(), library_sorts=_library_sorts())

@@ -34,8 +34,8 @@ def registers() -> int:
     return machine.current().registers
 
 
-def compresses() -> bool:
-    """Whether this machine, on which NumPy runs, stores compressed vectors in few cycles."""
+def library_sorts() -> bool:
+    """Whether NumPy has fast sorts: AMD's CPUs store compressed vectors by microcode."""
     host = machine.host()
     return host.vector_bytes == 64 and not host.cpu.startswith("znver")
 

@@ -52,7 +52,7 @@ class Sorts(NamedTuple):
     fourteenth of the time; there is none for elements of one byte."""
     compressed: int = 1 << 15
     """The bytes of an array from which that sort is faster for rows of any length, in a quarter to
-    a half of the time, if the machine compresses vectors; of elements of four bytes or more."""
+    a half of the time, if the target has `library_sorts`; of elements of four bytes or more."""
     in_lanes: int = 256
     """The longest row of several that a bitonic network sorts if elements are numbered."""
     wide: int = 64
@@ -82,7 +82,7 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     extent, lines = aval.shape[axis], aval.shape[:axis] + aval.shape[axis + 1 :]
     longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
     itemsize = aval.dtype.itemsize
-    if target.compresses and itemsize >= 4 and aval.size * itemsize >= limits.compressed:
+    if target.library_sorts and itemsize >= 4 and aval.size * itemsize >= limits.compressed:
         longest = extent
     if aval.size <= limits.elements or not limits.network < extent <= longest:
         return True
