@@ -33,6 +33,7 @@ from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
 from functrans.ops.reductions.compiled.merge_sort import Sorts
+from functrans.ops.reductions.compiled.short_circuit import ShortCircuit
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
 from functrans.optimise.machine.contraction_layout import SplitSums, TermOrder
@@ -51,7 +52,8 @@ RECORDS = {
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
         InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks, Sinking, Sorts,
+        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks, ShortCircuit,
+        Sinking, Sorts,
         SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
@@ -83,6 +85,7 @@ def take_host_for(monkeypatch, **changes):
     """Plan for the host as if it were another machine."""
     other = target(host.kind(), **changes)
     monkeypatch.setattr(host, "other", other)
-    for name in {"vector_bytes", "registers"} & {*changes}:  # which the host is asked for
+    # which the host is asked for
+    for name in {"vector_bytes", "registers", "library_sorts"} & {*changes}:
         monkeypatch.setattr(host, f"_{name}", lambda name=name: changes[name])
     clear_caches()  # of programs for the machine before

@@ -50,7 +50,7 @@ def as_index(value: Scalar | int) -> Scalar:
     return value if isinstance(value, Scalar) else const(value, INDEX)
 
 
-FOLDS = ("add", "mul", "min", "max", "and", "or")
+FOLDS = ("add", "mul", "min", "max", "and", "or", "xor")
 """The operations of a `fold`: associative up to rounding, and commutative."""
 
 
@@ -68,7 +68,7 @@ def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scala
 
 def identity(op: str, dtype: np.dtype[Any]) -> Number:
     """The identity element of an operation, with which a fold starts."""
-    if op in ("add", "or"):
+    if op in ("add", "or", "xor"):
         return False if dtype.kind == "b" else 0
     if op == "mul":
         return 1

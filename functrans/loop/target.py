@@ -75,6 +75,9 @@ class Target:
     # whether products of a program, outside of loops, may be calls of a library that runs beside
     # kernels: cuBLAS, on a GPU
     libraries: bool = False
+    # whether a program may be cut at large sorts, for NumPy's vectorised ones, which are fast where
+    # storing compressed vectors is not microcode; no segment or loop is cut again
+    library_sorts: bool = False
     in_loop: bool = False  # whether the graph is inside of a loop, and so executed many times
     # the threads of a GPU, which share the loops with lanes; None for a CPU
     grid: Grid | None = None

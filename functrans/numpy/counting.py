@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known
 from functrans.numpy.define import answers, refuse
+from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes
 from functrans.ops.elementwise.choice import minimum
 from functrans.ops.elementwise.compare import equal, not_equal
-from functrans.ops.indexing.gather import scatter_add
+from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.ops.reductions.sorting import sort
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -124,14 +127,24 @@ def _named(name: str, parts: Any) -> Any:
     return type(getattr(np, name)(np.zeros(1)))(*parts)
 
 
+FEW_TO_COMPARE = 512
+"""The most bytes of elements among which others are found by comparing each with all of them."""
+
+
 @answers(np.isin)
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
     kind: Any = None,
 ) -> Any:  # fmt: skip
     """Whether each element is contained in another array."""
-    x = array(element)
-    found = any(equal(expand_axes(x, (x.ndim,)), flat(array(test_elements))), -1)
+    x, tests = array(element), flat(array(test_elements))
+    nbytes = tests.size * tests.dtype.itemsize
+    if nbytes > FEW_TO_COMPARE and x.dtype == tests.dtype and not is_complex(x.dtype):
+        ordered = sort(tests, axis=0)
+        nearest = minimum(searchsorted(ordered, x), tests.size - 1)
+        found = equal(gather(ordered, nearest, axes=(0,)), x)
+    else:
+        found = any(equal(expand_axes(x, (x.ndim,)), tests), -1)
     return ~found if invert else found
 
 

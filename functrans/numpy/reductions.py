@@ -156,7 +156,7 @@ def cumulative_prod(
 @answers(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The number of nonzero elements."""
-    return sum(not_equal(array(a), 0), axis, keepdims=keepdims)
+    return sum(truth(a), axis, keepdims=keepdims)
 
 
 # -- extremes --------------------------------------------------------------------------------------

@@ -20,8 +20,17 @@ from functrans.ops.arrays.structural import broadcast_to, drop_axes, expand_axes
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
 from functrans.ops.indexing.index import has_unique, plan_of
-from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum, running
-from functrans.ops.reductions.reduce import reduce_and, reduce_or
+from functrans.ops.reductions.cumulative import (
+    cumand,
+    cummax,
+    cummin,
+    cumor,
+    cumprod,
+    cumsum,
+    cumxor,
+    running,
+)
+from functrans.ops.reductions.reduce import reduce_and, reduce_or, reduce_xor
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
 from functrans.trace.source import located, user_source
@@ -112,14 +121,14 @@ _REDUCE: dict[str, Reduction] = {
     "logical_or": reductions.any,
     "bitwise_and": _bits(np.bitwise_and, reduce_and, -1),
     "bitwise_or": _bits(np.bitwise_or, reduce_or, 0),
+    "bitwise_xor": _bits(np.bitwise_xor, reduce_xor, 0),
     "logaddexp": _logsumexp,
 }
 
 
 _ASSOCIATIVE = frozenset(
     (
-        *_REDUCE, "add", "multiply", "hypot", "logaddexp2", "bitwise_xor", "logical_xor", "gcd",
-        "lcm",
+        *_REDUCE, "add", "multiply", "hypot", "logaddexp2", "logical_xor", "gcd", "lcm",
     )
 )  # fmt: skip
 """Associative ufuncs, which are reduced and accumulated in segments."""
@@ -181,7 +190,7 @@ def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     def combine(before: Any, now: Any) -> Any:
         return (first(before[0], now[0]),)
 
-    return running(combine, (_as_combined(ufunc, x),), axis, False)[0]
+    return running(combine, (x,), axis, False)[0]
 
 
 def _as_combined(ufunc: np.ufunc, x: Any) -> Any:
@@ -219,6 +228,12 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
     "multiply": cumprod,
     "maximum": cummax,
     "minimum": cummin,
+    "bitwise_and": cumand,
+    "bitwise_or": cumor,
+    "bitwise_xor": cumxor,
+    "logical_and": cumand,
+    "logical_or": cumor,
+    "logical_xor": cumxor,
 }
 
 
@@ -232,7 +247,7 @@ def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: 
         refuse(f"np.{name}.accumulate", f"only {', '.join(sorted(_ASSOCIATIVE))} are accumulated")
     x = array(x)
     axis = axis_of(axis, x.ndim)
-    x = astype(x, _accumulator(ufunc, x) if dtype is None else dtype)
+    x = _as_combined(ufunc, astype(x, _accumulator(ufunc, x) if dtype is None else dtype))
     op = _ACCUMULATE.get(name)
     result = op(x, axis=axis, reverse=False) if op else _running_results(ufunc, x, axis)
     return store(f"np.{name}.accumulate", result, out, True)

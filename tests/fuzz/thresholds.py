@@ -195,7 +195,9 @@ LOW = {
         "elements": (0, 1024),
         "vectorised": (0, 512),
         "merged": (0, 2, 80),
+        "compressed": (0, 1 << 15),
     },
+    "short_circuit": {"block": (2, 9, 1 << 12)},
     "joins": {"few": (1, 5), "small": (4, 64)},
     "assembly": {"together": (4, 128), "few_elements": (0, 2)},
     "outlining": {

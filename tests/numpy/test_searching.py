@@ -79,3 +79,27 @@ def test_signed_and_unsigned_numbers_are_compared_as_floats(copies, side):
     values = np.array([most, most - 1, 0, -1])
     found = jit(lambda a, v: np.searchsorted(a, v, side))(row, values)
     np.testing.assert_array_equal(found, np.searchsorted(row, values, side))
+
+
+@pytest.mark.parametrize("size", [0, 3, 63, 65, 600, 1000])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8, np.bool_, complex])
+def test_elements_are_found_among_few_and_among_many(size, dtype):
+    rng = np.random.default_rng(size)
+    x = rng.integers(0, 4 * size + 1, (7, 50)).astype(dtype)
+    tests = rng.integers(0, 4 * size + 1, size).astype(dtype)
+    if np.dtype(dtype).kind == "f":  # zeros of either sign are equal, NaN is in no array
+        x[0, :5] = [np.nan, np.inf, -np.inf, -0.0, 0.0]
+        tests[:5] = [np.nan, np.inf, -0.0, -1.0, 5.0][:size]
+    for invert in (False, True):
+        found = jit(lambda x, t, invert=invert: np.isin(x, t, invert=invert))(x, tests)
+        np.testing.assert_array_equal(found, np.isin(x, tests, invert=invert))
+        mapped = vmap(lambda x, t, invert=invert: np.isin(x, t, invert=invert), in_axes=(0, None))
+        np.testing.assert_array_equal(mapped(x, tests), found)
+    mixed = jit(lambda x, t: np.isin(x, t))(x.astype(np.float32), tests)
+    np.testing.assert_array_equal(mixed, np.isin(x.astype(np.float32), tests))
+
+
+def test_many_elements_are_not_compared_with_each_one():
+    find = jit(lambda x, tests: np.isin(x, tests))
+    x = np.arange(5000.0)
+    assert "5000,5000]" not in str(find.lower(x, x).graph()).replace(" ", "")

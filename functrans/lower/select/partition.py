@@ -35,15 +35,22 @@ def compiled(eqn: Eqn, target: Target) -> bool:
         return False  # the sum of two cotangents of a stack: only loops know how long it is
     if emitted(eqn, target) is None:
         return eqn.primitive.by_elements
-    inside = replace(target, libraries=False) if target.libraries else target
+    inside = _inside(target)
     return all(compiled(each, inside) for inner in inner_graphs(eqn) for each in inner.eqns)
+
+
+def _inside(target: Target) -> Target:
+    """The target for inner graphs, which do not leave their loops for calls of libraries."""
+    if not target.libraries and not target.library_sorts:
+        return target
+    return replace(target, libraries=False, library_sorts=False)
 
 
 def without_form(graph: Graph, target: Target) -> tuple[Eqn, ...]:
     """The first equation without a compiled form, after those around it; empty if none."""
     for eqn in graph.eqns:
         if not compiled(eqn, target):
-            inside = replace(target, libraries=False) if target.libraries else target
+            inside = _inside(target)
             found = (without_form(inner, inside) for inner in inner_graphs(eqn))
             return eqn, *next(filter(None, found), ())
     return ()

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along an axis.
+"""Running sums, products, extremes and bitwise operations along an axis.
 
 The derivatives of products and extremes are parallel prefix operations, without division: results
 over 1, 2, 4, ... elements are combined with those before them (Hillis and Steele, "Data parallel
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.lazily import lazy
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p
@@ -23,7 +23,7 @@ from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, p
 from functrans.ops.elementwise.choice import masked, maximum, minimum
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.reductions.reduce import Combine, Parts, stretch, times
-from functrans.ops.samples import cases, integers
+from functrans.ops.samples import booleans, cases, integers
 
 _emit = lazy("functrans.ops.reductions.compiled.running:emit")
 _emit_on_grid = lazy("functrans.ops.reductions.compiled.grid.blocked_scan:emit")
@@ -51,7 +51,7 @@ def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
         batch=batch,
         emit=Emit(partial(_emit, op), operations=elements),
         emit_on_grid=Emit(partial(_emit_on_grid, op), operations=elements),
-        samples=cases(
+        samples=slots.pop("samples", None) or cases(
             ((3,), {"axis": 0, "reverse": False}), ((2, 5), {"axis": 1, "reverse": False}),
             ((4, 2), {"axis": 0, "reverse": True}), ((2, 0, 3), {"axis": 1, "reverse": False}),
             ((1, 2), {"axis": 0, "reverse": False}),
@@ -131,3 +131,12 @@ def _shared_by_ties(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 cummax = _cumulative("cummax", np.maximum, "max", jvp=[_shared_by_ties(maximum)])
 cummin = _cumulative("cummin", np.minimum, "min", jvp=[_shared_by_ties(minimum)])
+
+_bits = cases(
+    ((integers(-9, 9), (5,)), {"axis": 0, "reverse": True}),
+    ((booleans(), (2, 3)), {"axis": 0, "reverse": False}),
+)
+
+cumand = _cumulative("cumand", np.bitwise_and, "and", jvp=ZERO_DERIVATIVE, samples=_bits)
+cumor = _cumulative("cumor", np.bitwise_or, "or", jvp=ZERO_DERIVATIVE, samples=_bits)
+cumxor = _cumulative("cumxor", np.bitwise_xor, "xor", jvp=ZERO_DERIVATIVE, samples=_bits)

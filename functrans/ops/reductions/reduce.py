@@ -148,12 +148,26 @@ _bits = cases(
     ((integers(-5, 5), (2, 3)), {"axes": (0, 1)}),
 )  # fmt: skip
 
+_emit_truth = lazy("functrans.ops.reductions.compiled.short_circuit:emit")
+_decide_early = lazy("functrans.ops.reductions.compiled.short_circuit:are_long")
+
+
+def _truth(decisive: bool) -> Emit:
+    return Emit(partial(_emit_truth, decisive), _decide_early, elements, by_elements=always)
+
+
 reduce_and = _reduction(
-    "reduce_and", np.bitwise_and, "and", jvp=ZERO_DERIVATIVE, samples=_bits
+    "reduce_and", np.bitwise_and, "and", jvp=ZERO_DERIVATIVE, samples=_bits,
+    emit=_truth(decisive=False), emit_on_grid=None,
 )  # fmt: skip
 
 reduce_or = _reduction(
-    "reduce_or", np.bitwise_or, "or", jvp=ZERO_DERIVATIVE, samples=_bits
+    "reduce_or", np.bitwise_or, "or", jvp=ZERO_DERIVATIVE, samples=_bits,
+    emit=_truth(decisive=True), emit_on_grid=None,
+)  # fmt: skip
+
+reduce_xor = _reduction(
+    "reduce_xor", np.bitwise_xor, "xor", jvp=ZERO_DERIVATIVE, samples=_bits
 )  # fmt: skip
 
 # -- positions of extremes -------------------------------------------------------------------------

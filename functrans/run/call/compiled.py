@@ -59,7 +59,7 @@ class Program:
         self.backend = backend
         apart = legalised(graph, host.target())
         self._ends = apart.inputs, apart.outputs
-        self.segments = partition(apart, host.target())
+        self.segments = partition(apart, host.of_program())
         is_whole = [segment.graph for segment in self.segments] == [apart]
         if not is_whole:
             donated = ()

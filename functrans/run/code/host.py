@@ -16,6 +16,7 @@ other: Target | None = None
 # not needed by a process that finds its code on disk
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _registers = lazy("functrans.run.code.native:registers")
+_library_sorts = lazy("functrans.run.code.native:library_sorts")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -27,4 +28,11 @@ def kind() -> Target:
 
 def target() -> Target:
     """The target of this machine."""
-    return replace(kind(), vector_bytes=_vector_bytes(), registers=_registers())
+    return replace(
+        kind(), vector_bytes=_vector_bytes(), registers=_registers(), library_sorts=False
+    )
+
+
+def of_program() -> Target:
+    """The target of a whole program, which may call NumPy between its segments."""
+    return replace(target(), library_sorts=_library_sorts())

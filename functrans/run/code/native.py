@@ -34,6 +34,12 @@ def registers() -> int:
     return machine.current().registers
 
 
+def library_sorts() -> bool:
+    """Whether NumPy has fast sorts: AMD's CPUs store compressed vectors by microcode."""
+    host = machine.host()
+    return host.vector_bytes == 64 and not host.cpu.startswith("znver")
+
+
 def instructions() -> frozenset[str]:
     """The instructions of that machine that replace functions."""
     return machine.current().instructions

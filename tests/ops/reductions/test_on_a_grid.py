@@ -13,7 +13,7 @@ from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.ops.reductions.compiled.grid.sorting_network import merging, room
 from functrans.ops.reductions.compiled.networks import sorting
-from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
+from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum, cumxor
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
 from tests.emit.cuda.programs import emulated, in_both_ways, interpreted, plan
@@ -38,7 +38,9 @@ ARRAYS = [
 ]
 SHORT = [(shape, axis) for shape, axis in ARRAYS if np.prod(shape) <= 60] + [((2, 18), 1)]
 LARGE = [((300_000,), 0), ((2, 150_000), 1), ((150_000, 2), 0), ((600, 500), 1), ((600, 500), 0)]
-RUNNING = {"cumsum": cumsum, "cumprod": cumprod, "cummax": cummax, "cummin": cummin}
+RUNNING = {
+    "cumsum": cumsum, "cumprod": cumprod, "cummax": cummax, "cummin": cummin, "cumxor": cumxor,
+}  # fmt: skip
 SORTS = {"sort": sort, "argsort": argsort}
 POSITIONS = {"argmax": argmax, "argmin": argmin}
 DTYPES = (np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8, np.bool_)

@@ -196,6 +196,7 @@ def test_keys_of_which_most_digits_are_equal(extent, numbers):
 
 @pytest.mark.parametrize("extent", [1000, 9000])
 def test_threads_share_rows_that_are_sorted_by_radix(extent, monkeypatch):
+    take_host_for(monkeypatch, library_sorts=False)
     x = np.random.default_rng(0).normal(size=(7, extent))
     for threads in (1, 3):
         monkeypatch.setattr(config, "threads", threads)
@@ -231,6 +232,20 @@ def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
     assert "call NumPy" not in compiled.lower(x).schedule()
     np.testing.assert_array_equal(compiled(x), np.sort(x, axis=1))
     assert "call NumPy" in compiled.lower(np.ones((30, 300), "f4")).schedule()
+
+
+@pytest.mark.parametrize("library_sorts", [False, True])
+def test_numpy_sorts_large_arrays_where_its_vectorised_sort_is_fast(library_sorts, monkeypatch):
+    take_host_for(monkeypatch, library_sorts=library_sorts)
+    for shape, dtype, is_large in (
+        ((10_000,), "f8", True), ((5, 3000), "i4", True),
+        ((4000,), "f8", False), ((40_000,), "i2", False), ((40_000,), "i1", False),
+    ):  # fmt: skip
+        x = (np.random.default_rng(0).normal(size=shape) * 100).astype(dtype)
+        compiled = jit(lambda x: np.sort(x, axis=-1) * x.dtype.type(2))
+        is_called = "call NumPy" in compiled.lower(x).schedule()
+        assert is_called == (library_sorts and is_large)
+        np.testing.assert_array_equal(compiled(x), np.sort(x, axis=-1) * x.dtype.type(2))
 
 
 @pytest.mark.parametrize("shape", [(50, 40, 3), (20, 2, 300), (2, 30, 9, 4)])
@@ -324,3 +339,21 @@ def test_float16_is_reduced_in_float32_along_every_axis(f):
     for one, other in zip(found, expected, strict=True):
         scale = np.abs(other).max()
         np.testing.assert_allclose(one, other, atol=1e-2 * scale)
+
+
+@pytest.mark.parametrize("name", ["and", "or", "xor"])
+def test_running_bits_and_truths(name):
+    x = np.random.default_rng(0).integers(-9, 9, (3, 50))
+    for ufunc in (getattr(np, f"bitwise_{name}"), getattr(np, f"logical_{name}")):
+        for dtype in (np.int8, np.uint16, np.int64, bool):
+            given = x.astype(dtype)
+            for axis in (0, 1):
+                for method in (ufunc.accumulate, ufunc.reduce):
+                    found = jit(lambda x, axis=axis, method=method: method(x, axis=axis))(given)
+                    expected = method(given, axis=axis)
+                    assert found.dtype == expected.dtype
+                    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(TypeError, match="bitwise"):
+        jit(getattr(np, f"bitwise_{name}").accumulate)(x + 0.5)
+    truths = jit(getattr(np, f"logical_{name}").accumulate)(x[0] + 0.5)
+    np.testing.assert_array_equal(truths, getattr(np, f"logical_{name}").accumulate(x[0] + 0.5))

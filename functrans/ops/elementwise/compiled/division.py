@@ -40,8 +40,8 @@ def remainder(x: Scalar, y: Scalar) -> Scalar:
 
 def rest(x: Scalar, y: Scalar) -> Scalar:
     """The remainder of truncated division, of the dividend's sign; 0 if ``y`` is 0."""
-    divisor, zero, _ = _harmless(x, y)
-    return where(zero, 0, irem(x, divisor))
+    found = remainder(x, y)
+    return where(ne(found, 0) & ((x < 0) ^ (y < 0)), found - y, found)
 
 
 def _either(x: Scalar, y: Scalar, is_remainder: bool) -> Scalar:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import ZERO, fold
-from functrans.loop.scalar import Scalar, maximum, minimum
+from functrans.loop.scalar import BOOL, Scalar, maximum, minimum
 from functrans.loop.statements import load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
+from functrans.ops.reductions.compiled.short_circuit import emit_position
 from functrans.ops.reductions.reduce import first_of
 
 
@@ -47,6 +48,9 @@ def emit(operation: str, at: Emission) -> None:
     """The extremes of blocks by an operation; the first block of the largest; its position."""
     x, out = at.eqn.inputs[0].aval, at.eqn.outputs[0].aval
     extent: int = x.shape[-1]
+    if x.dtype == BOOL:
+        emit_position(operation == "max", at)
+        return
     length = at.target[Blocks].size(extent * x.dtype.itemsize) // x.dtype.itemsize
     count = -(-extent // length)
     extremes = at.scratch("extremes", x.dtype, (*out.shape, count))
