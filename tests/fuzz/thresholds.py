@@ -196,6 +196,7 @@ LOW = {
         "vectorised": (0, 512),
         "merged": (0, 2, 80),
         "compressed": (0, 1 << 15),
+        "few_lines": (0, 4),
     },
     "short_circuit": {"block": (2, 9, 1 << 12)},
     "joins": {"few": (1, 5), "small": (4, 64)},

@@ -56,3 +56,11 @@ def test_several_axes_are_one_line(shape):
         assert (some, every) == (bool(flips), not flips)
         along = jit(lambda x: np.any(x, axis=tuple(range(1, x.ndim))))(x)
         np.testing.assert_array_equal(along, x.reshape(len(x), -1).any(1))
+
+
+def test_computed_truths_share_a_loop_with_other_results():
+    x = np.random.default_rng(0).normal(size=20 * BLOCK)
+    compiled = jit(lambda x: (np.sum(x), np.any(np.isnan(x))))
+    assert len(compiled.lower(x).cost().nests) == 1
+    x[-1] = np.nan
+    assert compiled(x)[1]

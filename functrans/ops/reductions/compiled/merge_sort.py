@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
@@ -53,6 +54,8 @@ class Sorts(NamedTuple):
     compressed: int = 1 << 15
     """The bytes of an array from which that sort is faster for rows of any length, in a quarter to
     a half of the time, if the target has `library_sorts`; of elements of four bytes or more."""
+    few_lines: int = 4
+    """The most rows for which it is: threads share the rows that compiled code sorts."""
     in_lanes: int = 256
     """The longest row of several that a bitonic network sorts if elements are numbered."""
     wide: int = 64
@@ -82,7 +85,8 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     extent, lines = aval.shape[axis], aval.shape[:axis] + aval.shape[axis + 1 :]
     longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
     itemsize = aval.dtype.itemsize
-    if target.library_sorts and itemsize >= 4 and aval.size * itemsize >= limits.compressed:
+    is_large = itemsize >= 4 and aval.size * itemsize >= limits.compressed
+    if target.library_sorts and is_large and prod(lines) <= limits.few_lines:
         longest = extent
     if aval.size <= limits.elements or not limits.network < extent <= longest:
         return True

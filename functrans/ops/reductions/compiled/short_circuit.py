@@ -18,7 +18,7 @@ from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import BOOL, Scalar, const, convert, maximum, minimum, postorder, where
 from functrans.loop.statements import Assign, For, Let, Statement, Store, While, local
 from functrans.loop.target import Target
-from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.compiled.statements import nest
 
 
@@ -42,7 +42,17 @@ def are_long(eqn: Eqn, target: Target) -> bool:
 
 
 def emit(decisive: bool, at: Emission) -> None:
-    """Whether any element along the last axes is true, or all are: until one is ``decisive``."""
+    """Whether any element along the last axes is true, or all are: until one is ``decisive``.
+
+    Elements that are computed are all reduced: threads share this loop, and so may other results.
+    """
+    x, line = at.eqn.inputs[0].aval, at.loops(at.eqn.outputs[0].aval.shape)
+    extents = x.shape[len(line) :]
+    if at.element(0, (*line, *(ZERO,) * len(extents))).op != "load":
+        op = "or" if decisive else "and"
+        every = fold(op, extents, lambda *rest: at.element(0, (*line, *rest)))
+        at.compute(at.result(), line, range(len(line)), [Element(line, every)])
+        return
     search = _search(decisive, at)
     _store(at, search, (), search.found if decisive else ~search.found)
 
