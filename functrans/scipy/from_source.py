@@ -19,7 +19,7 @@ FROM_SOURCE = {
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
     "ellip ellipap ellipord filtfilt findfreqs firwin firwin2 freqs freqs_zpk freqz freqz_sos "
     "freqz_zpk gammatone gauss_spline group_delay hilbert hilbert2 iircomb iirdesign iirfilter "
-    "iirnotch iirpeak lfiltic lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk "
+    "iirnotch iirpeak lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk "
     "medfilt minimum_phase normalize order_filter qspline1d resample residue residuez sos2tf "
     "sos2zpk sosfilt_zi sosfiltfilt sosfreqz square ss2tf ss2zpk tf2sos tf2ss tf2zpk "
     "vectorstrength wiener zpk2sos zpk2ss zpk2tf",

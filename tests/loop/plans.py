@@ -89,6 +89,9 @@ def evaluate_plan(plan, operands, order=range):
         one: Memory(np.array(value, one.dtype, order="C"), written=True)
         for one, value in zip(plan.inputs, operands, strict=True)
     }
+    for one, (base, start) in plan.views.items():
+        part = memory[base].array.reshape(-1)[start : start + one.count]
+        memory[one] = Memory(part.reshape(one.extents), written=True)
     for one in plan.outputs:
         memory.setdefault(one, Memory(np.zeros(one.extents, one.dtype), written=False))
     arena = np.zeros(plan.arena, np.uint8)

@@ -19,7 +19,7 @@ from functrans.ops.indexing.views import unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
-__all__ = ["lfilter", "lfilter_zi", "sosfilt"]
+__all__ = ["lfilter", "lfilter_zi", "lfiltic", "sosfilt"]
 
 
 def _floats(*given: Any) -> list[Any]:
@@ -171,6 +171,43 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     first = np.eye(1, order, dtype=a.dtype)
     matrix = rest + _column(a[1:], 2) * first
     return np.linalg.solve(matrix, b[1:] - a[1:] * b[0])
+
+
+@answers("scipy.signal:lfiltic")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """The state of `lfilter` after past outputs ``y`` and inputs ``x``, most recent first.
+
+    Parameters
+    ----------
+    b, a : array
+        The coefficients of the numerator and of the denominator.
+    y, x : array
+        Missing values are zero.
+
+    Returns
+    -------
+    array
+        Of ``max(len(a), len(b)) - 1`` elements.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda y: signal.lfiltic([1.0], [1.0, -0.5], y))(np.array([4.0]))
+    array([2.])
+    """
+    b, a, y, x = _floats(b, a, y, 0.0 if x is None else x)
+    b, a = _coefficients(b, a)
+    order = a.size - 1
+    past = [_lengthened(flat(z)[:order], order) for z in (x, y)]
+
+    def remembered(c: Any, z: Any) -> Any:
+        # state[m] has c[m + 1 + k] * z[k]
+        window = Window(order, order, offset=1)
+        return convolve(c, z, ((0,), (0,), (0,)), ((0, window),))
+
+    return remembered(b, past[0]) - remembered(a, past[1])
 
 
 # -- second-order sections -------------------------------------------------------------------------

@@ -47,7 +47,6 @@ _SIGNAL = [
     ("signal.hilbert", (X,), 0),
     ("signal.medfilt", (X, 5), 0),
     *(("signal.filtfilt", (B, A, X, -1, "odd", 3), i) for i in (0, 1, 2)),
-    *(("signal.lfiltic", (B, A, W, BAND), i) for i in (0, 2, 3)),
     ("signal.sosfilt_zi", (SECTION,), 0),
     ("signal.sosfiltfilt", (SECTION, X, -1, "odd", 3), 1),
     ("signal.sosfiltfilt", (SECTION, np.concatenate([X, Y])), 1),
