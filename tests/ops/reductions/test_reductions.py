@@ -333,12 +333,15 @@ def test_long_rows_in_order_are_copied(dtype):
 def test_float16_is_reduced_in_float32_along_every_axis(f):
     """NumPy rounds after each step along the first axis: a sum of thousands is stuck."""
     x = np.random.default_rng(0).uniform(0.5, 1.5, (3000, 2)).astype(np.float16)
-    x = x if f is not np.prod else 2.0 ** np.sign(x - np.float16(1.0)) * np.float16(1.001)
+    if f is np.prod:
+        x[::2], x[1::2] = 2, 0.5
+        x = x[:2000] * np.float16(1.001)
     found = jvp(lambda x: f(x, axis=0), (x,), (x,))
     expected = jvp(lambda x: f(x, axis=0), *2 * [(x.astype(np.float64),)])
     for one, other in zip(found, expected, strict=True):
         scale = np.abs(other).max()
-        np.testing.assert_allclose(one, other, atol=1e-2 * scale)
+        # the slope of a product is made of products of two in float16
+        np.testing.assert_allclose(one, other, atol=(4e-2 if f is np.prod else 1e-2) * scale)
 
 
 @pytest.mark.parametrize("name", ["and", "or", "xor"])
