@@ -247,7 +247,7 @@ class Contraction(Elements):
 LINE = 8
 """With at least this stride, each element that is read costs a line of the cache."""
 
-MULTIPLY_ADDS = 8
+MULTIPLY_ADDS = 4
 """The number of multiply-adds of a product that take as long as another operation."""
 
 
