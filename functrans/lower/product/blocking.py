@@ -241,7 +241,7 @@ def _packing_blocks(
     most = min(2 * size.batch * panels // limits.fewest_blocks, panels)
     across = min(lines // (3 * max(rows, limits.fewest_packed)), most)
     across = _even(panels, max(across, 1))
-    depth = min(max(lines // across - rows, limits.few_terms), deepest)
+    depth = min(max(lines // across - rows, limits.fewest_packed), deepest)
     depth = _depth_within(size.terms, depth)
     stretches = -(-size.terms // depth)
     return Blocks(height, width, depth, stretches, tiles, across, packs=True)
