@@ -180,7 +180,8 @@ protocols.attributes.update(
     {
         "base": lambda self: None if self._as_view is None else self._as_view.base,
         "device": lambda self: "cpu",
-        # those of a copy, for SciPy's source, which copies what is not contiguous
-        "flags": lambda self: np.empty(0).flags,
+        # those of a copy, for SciPy's source, which copies what is not contiguous; they depend on
+        # which extents are 0 and 1
+        "flags": lambda self: np.empty([min(extent, 2) for extent in self.shape]).flags,
     }
 )

@@ -289,3 +289,9 @@ def test_flags_are_those_of_a_copy():
 
     for transform in (jit, lambda f: lambda x: grad(lambda x: np.sum(f(x)))(x)):
         np.testing.assert_array_equal(transform(f)(np.ones((2, 3))), np.ones((2, 3)))
+    for shape in ((), (7,), (1, 7), (7, 1), (7, 9), (7, 0)):
+        seen = jit(lambda x: x * x.flags.c_contiguous + 2 * x.flags.f_contiguous)(np.ones(shape))
+        copy = np.ones(shape).flags
+        np.testing.assert_array_equal(
+            seen, np.full(shape, copy.c_contiguous + 2 * copy.f_contiguous)
+        )
