@@ -52,7 +52,9 @@ define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i6
   %length.less = sub i64 %length.up, 1
   %length.exact = sdiv i64 %length.less, %pieces.wanted
   %is.long = icmp sgt i64 %length.exact, 64
-  %unit = select i1 %is.long, i64 64, i64 %grain   ; whole cache lines, if the loop is long
+  %is.fine = icmp slt i64 %grain, 64
+  %in.lines = and i1 %is.long, %is.fine
+  %unit = select i1 %in.lines, i64 64, i64 %grain  ; whole cache lines, if the loop is long
   %unit.less = sub i64 %unit, 1
   %length.more = add i64 %length.exact, %unit.less
   %unit.mask = sub i64 0, %unit

@@ -39,8 +39,8 @@ def share():
     config.threads = before
 
 
-@pytest.mark.parametrize("extent", [1, 2, 7, 8, 63, 64, 65, 999, 1000, 100_001])
-@pytest.mark.parametrize("grain", [1, 8, 64])
+@pytest.mark.parametrize("extent", [1, 2, 7, 8, 63, 64, 65, 600, 999, 1000, 2600, 100_001])
+@pytest.mark.parametrize("grain", [1, 8, 64, 256])
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_each_index_is_done_once(share, extent, grain, number):
     parts = []
