@@ -86,6 +86,6 @@ def take_host_for(monkeypatch, **changes):
     other = target(host.kind(), **changes)
     monkeypatch.setattr(host, "other", other)
     # which the host is asked for
-    for name in {"vector_bytes", "registers", "library_sorts"} & {*changes}:
+    for name in {"vector_bytes", "registers", "library_sorts", "slow_division"} & {*changes}:
         monkeypatch.setattr(host, f"_{name}", lambda name=name: changes[name])
     clear_caches()  # of programs for the machine before

@@ -30,6 +30,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
+from functrans.lower.nest.quotients import by_reciprocals
 from functrans.lower.nest.row_fusion import with_fused_rows
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.fusion import begins_a_nest
@@ -230,6 +231,19 @@ def buffer_reuse(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
+def strength_reduction(draft: Draft) -> Draft:
+    """Reduce the strength of division: vectors multiply by the reciprocals of shared divisors.
+
+    `nest/quotients.py`.
+
+    Expects nests.
+    Leaves nests that compute the same bits.
+    """
+    target = draft.target
+    nests = [replace(nest, body=by_reciprocals(nest.body, target)) for nest in draft.nests]
+    return replace(draft, nests=tuple(nests))
+
+
 def loop_distribution(draft: Draft) -> Draft:
     """Distribute long loop steps: their nests become kernels, called in each iteration.
 
@@ -309,6 +323,8 @@ CPU_PIPELINE = Pipeline(
         Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer reuse", buffer_reuse, checks.nests_read_what_is_made, printing.nests),
+        Stage("strength reduction", strength_reduction, checks.nests_read_what_is_made,
+              printing.nests),
         Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made,
               printing.nests),
         Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,

@@ -17,6 +17,7 @@ other: Target | None = None
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _registers = lazy("functrans.run.code.native:registers")
 _library_sorts = lazy("functrans.run.code.native:library_sorts")
+_slow_division = lazy("functrans.run.code.native:slow_division")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -29,7 +30,11 @@ def kind() -> Target:
 def target() -> Target:
     """The target of this machine."""
     return replace(
-        kind(), vector_bytes=_vector_bytes(), registers=_registers(), library_sorts=False
+        kind(),
+        vector_bytes=_vector_bytes(),
+        registers=_registers(),
+        library_sorts=False,
+        slow_division=_slow_division(),
     )
 
 

@@ -40,6 +40,12 @@ def library_sorts() -> bool:
     return host.vector_bytes == 64 and not host.cpu.startswith("znver")
 
 
+def slow_division() -> bool:
+    """Whether dividing vectors is slow: Intel's CPUs take 16 cycles for one of 64 bytes."""
+    wide = machine.current().vector_bytes == 64
+    return wide and not machine.host().cpu.startswith("znver")
+
+
 def instructions() -> frozenset[str]:
     """The instructions of that machine that replace functions."""
     return machine.current().instructions
