@@ -4,6 +4,7 @@ Several quotients with one divisor, and quotients whose divisor is the same in a
 reciprocal. By Markstein's theorem ``q + (x - q y) r``, where ``r`` is ``1 / y`` and ``q`` is
 ``x r``, both rounded, has the bits of ``x / y`` if the remainder is exact and nothing overflows.
 Where an operand or a quotient is so small or so large that this is not certain, a branch divides.
+The divider works beside the other units, so this is for loops that wait for it.
 
 References
 ----------
@@ -19,6 +20,9 @@ from math import frexp
 
 import numpy as np
 
+from functrans.loop.functions import node_count
+from functrans.loop.nodes import INDEX
+from functrans.loop.operations import NO_WORK
 from functrans.loop.scalar import Scalar, const, fma, ne, postorder, unlikely, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, Let, Reduce, Statement, Store, local
@@ -37,6 +41,15 @@ from functrans.loop.walk import (
 
 LEAST, GREATEST = 2.0**-960, 2.0**1000
 """The sizes between which the theorem holds: neither a remainder nor a reciprocal is subnormal."""
+
+DIVISION, ROOT = 16, 24
+"""The cycles for which a vector occupies the divider, of a Sapphire Rapids."""
+CORRECTION = 11
+"""The other operations of a quotient by a reciprocal, of which two start in a cycle."""
+WINDOW = 200
+"""The operations of a body below which those of neighbouring iterations overlap."""
+GAIN = 1.2
+"""The estimated gain from which on reciprocals are used."""
 
 _CHECKS = frozenset({"checked", "required"})
 
@@ -66,7 +79,7 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
     varying = _varying(loop, nodes)
     divisors = Counter(node.args[1] for node in quotients if node in varying)
     shared = {y for y, count in divisors.items() if y not in varying or count > 1}
-    if not shared:
+    if not _pays([divisors[y] for y in shared], len(shared & varying), nodes):
         return (loop,)
     simplify, done = Simplifier(), dict[Scalar, Scalar]()
     before = dict[Scalar, Scalar]()
@@ -107,6 +120,26 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
 
     made = changed(loop)
     return (Let(tuple(before.values()), tuple(before)), made) if before else (made,)
+
+
+def _pays(quotients: Sequence[int], varying: int, nodes: Sequence[Scalar]) -> bool:
+    """Whether the divider is the bottleneck of a loop, so that other operations relieve it.
+
+    Given are the numbers of quotients by each shared divisor, and of the divisors that vary.
+    """
+    replaced = sum(quotients)
+    dividing = DIVISION * sum(map(_is_quotient, nodes))
+    dividing += ROOT * sum(node.op == "sqrt" and node.dtype == np.float64 for node in nodes)
+    others = node_count(
+        node for node in nodes if node.args and node.op not in NO_WORK and node.dtype != INDEX
+    )
+
+    def cycles(dividing: float, others: float) -> float:
+        overlap = min(dividing, others / 2) if others < WINDOW else 0
+        return dividing + others / 2 - overlap
+
+    after = cycles(dividing - DIVISION * (replaced - varying), others + CORRECTION * replaced)
+    return GAIN * after < cycles(dividing, others)
 
 
 def _executed(loop: For | Reduce) -> set[Scalar]:
