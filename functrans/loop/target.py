@@ -78,8 +78,8 @@ class Target:
     # whether a program may be cut at large sorts, for NumPy's vectorised ones, which are fast where
     # storing compressed vectors is not microcode; no segment or loop is cut again
     library_sorts: bool = False
-    # whether dividing two vectors of float64 takes several times as long as the operations by which
-    # the product with a reciprocal is corrected (`functrans.lower.nest.quotients`)
+    # whether divisions and roots of float64 vectors take several times as long as products: a loop
+    # that waits for the divider has other operations instead (`functrans.lower.nest.divider`)
     slow_division: bool = False
     in_loop: bool = False  # whether the graph is inside of a loop, and so executed many times
     # the threads of a GPU, which share the loops with lanes; None for a CPU

@@ -28,9 +28,9 @@ from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.reuse import reuse
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
+from functrans.lower.nest.divider import with_relieved_divider
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.nest.quotients import by_reciprocals
 from functrans.lower.nest.row_fusion import with_fused_rows
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.fusion import begins_a_nest
@@ -232,15 +232,15 @@ def buffer_reuse(draft: Draft) -> Draft:
 
 
 def strength_reduction(draft: Draft) -> Draft:
-    """Reduce the strength of division: vectors multiply by the reciprocals of shared divisors.
+    """Reduce the strength of division and square roots where loops wait for the divider.
 
-    `nest/quotients.py`.
+    `nest/divider.py`.
 
     Expects nests.
     Leaves nests that compute the same bits.
     """
     target = draft.target
-    nests = [replace(nest, body=by_reciprocals(nest.body, target)) for nest in draft.nests]
+    nests = [replace(nest, body=with_relieved_divider(nest.body, target)) for nest in draft.nests]
     return replace(draft, nests=tuple(nests))
 
 

@@ -1,29 +1,51 @@
-"""Strength reduction of division in vector loops: a product with the reciprocal, corrected.
+"""Strength reduction of division and of square roots in vector loops, to fused multiply-adds.
 
-Several quotients with one divisor, and quotients whose divisor is the same in all lanes, share its
-reciprocal. By Markstein's theorem ``q + (x - q y) r``, where ``r`` is ``1 / y`` and ``q`` is
-``x r``, both rounded, has the bits of ``x / y`` if the remainder is exact and nothing overflows.
-Where an operand or a quotient is so small or so large that this is not certain, a branch divides.
-The divider works beside the other units, so this is for loops that wait for it.
+A vector of quotients occupies the divider for 16 cycles, and one of roots for 24, in which other
+units do ten times as much. So loops that wait for the divider compute some of them otherwise, with
+the same bits:
+
+- Several quotients with one divisor, and quotients whose divisor is the same in all lanes, share
+  its reciprocal. By Markstein's theorem ``q + (x - q y) r``, where ``r`` is ``1 / y`` and ``q`` is
+  ``x r``, both rounded, is the rounded quotient.
+- Roots are found by Goldschmidt's iteration from an estimate of a few bits, and corrected in the
+  same way: ``g + (x - g g) h``, where ``h`` is half the reciprocal of the root ``g``.
+
+The remainder must be exact and nothing may overflow. Where an operand or a result is so small or so
+large that this is not certain, a branch divides or takes the root.
 
 References
 ----------
 P. W. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM
 Journal of Research and Development 34 (1990).
+P. Markstein, "Software division and square root using Goldschmidt's algorithms", 6th Conference on
+Real Numbers and Computers (2004).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from math import frexp
+from typing import NamedTuple
 
 import numpy as np
 
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.operations import NO_WORK
-from functrans.loop.scalar import Scalar, const, fma, ne, postorder, unlikely, where
+from functrans.loop.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    fma,
+    lshr,
+    ne,
+    postorder,
+    sqrt,
+    unlikely,
+    where,
+)
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, Let, Reduce, Statement, Store, local
 from functrans.loop.target import Target
@@ -40,46 +62,71 @@ from functrans.loop.walk import (
 )
 
 LEAST, GREATEST = 2.0**-960, 2.0**1000
-"""The sizes between which the theorem holds: neither a remainder nor a reciprocal is subnormal."""
+"""The sizes between which this holds: neither a remainder nor a reciprocal is subnormal."""
 
-DIVISION, ROOT = 16, 24
-"""The cycles for which a vector occupies the divider, of a Sapphire Rapids."""
-CORRECTION = 11
-"""The other operations of a quotient by a reciprocal, of which two start in a cycle."""
+
+class Cost(NamedTuple):
+    """The cycles of the divider, of a Sapphire Rapids, and the other operations instead."""
+
+    cycles: int
+    operations: int
+
+
+DIVISION, ROOT = Cost(16, 11), Cost(24, 22)
 WINDOW = 200
 """The operations of a body below which those of neighbouring iterations overlap."""
 GAIN = 1.2
-"""The estimated gain from which on reciprocals are used."""
+"""The estimated gain from which on other operations replace the divider."""
+
+ESTIMATE, ITERATIONS = 0x5FE6EB50C7B537A9, 4
+"""From it, the shifted bits of a number are subtracted for the bits of an estimate of the
+reciprocal of its root, which has an error of 3 % (C. Lomont, "Fast inverse square root", 2003)."""
 
 _CHECKS = frozenset({"checked", "required"})
 
 
-def by_reciprocals(body: Body, target: Target) -> Body:
-    """The statements, with the quotients in vector loops that can share a reciprocal."""
+def with_relieved_divider(body: Body, target: Target) -> Body:
+    """The statements, with quotients and roots computed otherwise where loops wait for them."""
     if not target.slow_division:
         return body
 
-    def reduced(body: Body) -> Body:
+    def relieved(body: Body) -> Body:
         return tuple(made for each in body for made in in_order(each))
 
     def in_order(statement: Statement) -> Iterable[Statement]:
         if isinstance(statement, (For, Reduce)) and statement.lanes > 1:
             return _in_lanes(statement)
-        return (with_bodies(statement, reduced),)
+        return (with_bodies(statement, relieved),)
 
-    return reduced(body)
+    return relieved(body)
 
 
 def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
-    """A vector loop, with the quotients whose divisors are shared, after their reciprocals."""
+    """A vector loop, and before it the reciprocals that it shares."""
     nodes = scalars([loop])
     quotients = [node for node in nodes if _is_quotient(node)]
-    if not quotients:
+    roots = [node for node in nodes if _is_root(node)]
+    if not quotients and not roots:
         return (loop,)
     varying = _varying(loop, nodes)
     divisors = Counter(node.args[1] for node in quotients if node in varying)
     shared = {y for y, count in divisors.items() if y not in varying or count > 1}
-    if not _pays([divisors[y] for y in shared], len(shared & varying), nodes):
+    by_reciprocal = [node for node in quotients if node in varying and node.args[1] in shared]
+    by_iteration = [node for node in roots if node in varying]
+    replaced = set(
+        _relief(
+            DIVISION.cycles * len(quotients) + ROOT.cycles * len(roots),
+            node_count(node for node in nodes if _is_other(node)),
+            {
+                tuple(by_reciprocal): Cost(
+                    DIVISION.cycles * (len(by_reciprocal) - len(shared & varying)),
+                    DIVISION.operations * len(by_reciprocal),
+                ),
+                tuple(by_iteration): Cost(*(each * len(by_iteration) for each in ROOT)),
+            },
+        )
+    )
+    if not replaced:
         return (loop,)
     simplify, done = Simplifier(), dict[Scalar, Scalar]()
     before = dict[Scalar, Scalar]()
@@ -93,8 +140,11 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
 
     for node in nodes:
         args = tuple([done[arg] for arg in node.args])
-        if not _is_quotient(node) or node not in varying or node.args[1] not in shared:
+        if node not in replaced:
             done[node] = node if args == node.args else simplify.build(node.op, args, node)
+            continue
+        if node.op == "sqrt":
+            done[node] = _root(*args)
             continue
         x, y = args
         reciprocal = simplify(_reciprocal(y))
@@ -122,24 +172,29 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
     return (Let(tuple(before.values()), tuple(before)), made) if before else (made,)
 
 
-def _pays(quotients: Sequence[int], varying: int, nodes: Sequence[Scalar]) -> bool:
-    """Whether the divider is the bottleneck of a loop, so that other operations relieve it.
+def _relief(
+    dividing: int, others: int, forms: Mapping[tuple[Scalar, ...], Cost]
+) -> tuple[Scalar, ...]:
+    """The nodes that are best computed by other operations.
 
-    Given are the numbers of quotients by each shared divisor, and of the divisors that vary.
+    Given are the cycles of the divider, the number of other operations, of which two start in a
+    cycle, and what each choice spares and adds.
     """
-    replaced = sum(quotients)
-    dividing = DIVISION * sum(map(_is_quotient, nodes))
-    dividing += ROOT * sum(node.op == "sqrt" and node.dtype == np.float64 for node in nodes)
-    others = node_count(
-        node for node in nodes if node.args and node.op not in NO_WORK and node.dtype != INDEX
-    )
 
-    def cycles(dividing: float, others: float) -> float:
-        overlap = min(dividing, others / 2) if others < WINDOW else 0
-        return dividing + others / 2 - overlap
+    def cycles(chosen: Sequence[tuple[Scalar, ...]]) -> float:
+        waiting = dividing - sum(forms[each].cycles for each in chosen)
+        working = (others + sum(forms[each].operations for each in chosen)) / 2
+        # of a short body, the operations of neighbouring iterations overlap
+        return max(waiting, working) if others < WINDOW else waiting + working
 
-    after = cycles(dividing - DIVISION * (replaced - varying), others + CORRECTION * replaced)
-    return GAIN * after < cycles(dividing, others)
+    choices = [some for n in range(len(forms) + 1) for some in combinations(forms, n)]
+    best = min(choices, key=cycles)
+    return sum(best, ()) if GAIN * cycles(best) < cycles(()) else ()
+
+
+def _is_other(node: Scalar) -> bool:
+    """Whether a node is an operation on data that the divider does not do."""
+    return bool(node.args) and node.op not in NO_WORK and node.dtype != INDEX
 
 
 def _executed(loop: For | Reduce) -> set[Scalar]:
@@ -164,6 +219,10 @@ def _is_quotient(node: Scalar) -> bool:
     if y.op != "const":
         return True
     return LEAST <= abs(y.attribute) <= GREATEST and abs(frexp(y.attribute)[0]) != 0.5
+
+
+def _is_root(node: Scalar) -> bool:
+    return node.op == "sqrt" and node.dtype == np.float64
 
 
 def _varying(loop: For | Reduce, nodes: Sequence[Scalar]) -> set[Scalar]:
@@ -195,3 +254,14 @@ def _product(x: Scalar, y: Scalar, reciprocal: Scalar) -> Scalar:
     # of a zero, the product is right, unless the reciprocal is NaN
     odd = ~usual & ne(x, 0 * reciprocal)
     return unlikely(odd, x / y, where(usual, quotient, first))
+
+
+def _root(x: Scalar) -> Scalar:
+    """The square root; each iteration doubles the digits of the estimate, which has a few bits."""
+    estimate = bitcast(const(ESTIMATE, np.int64) - lshr(bitcast(x, np.int64), 1), x.dtype)
+    root, half = x * estimate, estimate * 0.5
+    for _ in range(ITERATIONS):
+        error = fma(-root, half, 0.5)
+        root, half = fma(root, error, root), fma(half, error, half)
+    corrected = fma(fma(-root, root, x), half, root)
+    return unlikely(~((x > LEAST) & (x < GREATEST)), sqrt(x), corrected)

@@ -1,4 +1,4 @@
-"""Strength reduction of division keeps the bits: ``functrans/lower/nest/quotients.py``."""
+"""Strength reduction of division and roots keeps the bits: ``functrans/lower/nest/divider.py``."""
 
 import itertools
 import random
@@ -18,7 +18,7 @@ def slow_division(monkeypatch):
 
 
 def is_corrected(function, *args):
-    """Whether quotients are products with a reciprocal, corrected by fused operations."""
+    """Whether quotients or roots are corrected by fused operations."""
     return "llvm.fma" in jit(function).lower(*args).llvm()
 
 
@@ -82,6 +82,41 @@ def test_edges_have_the_bits_of_divisions(divisor, dividends):
     same(pair(dividends, others, np.full_like(others, divisor))[1], others / divisor)
 
 
+def nearest_to_middles():
+    """Numbers whose roots are nearest to the middle of two floats.
+
+    Such a middle is an odd integer ``m`` of a digit more, and ``m * m - n * 2**s`` is small: a
+    square root modulo ``2**s`` of a number that is 1 modulo 8, by Hensel's lemma.
+    """
+    for s, rest in itertools.product((DIGITS + 1, DIGITS + 2), range(-3999, 4000, 8)):
+        m = 1
+        for bit in range(3, s):
+            if (m * m - rest) % 2 ** (bit + 1):
+                m += 2 ** (bit - 1)
+        for other in (m, -m, m + 2 ** (s - 1), 2 ** (s - 1) - m):
+            middle = other % 2**s
+            n, over = divmod(middle * middle - rest, 2**s)
+            if over == 0 and 2**DIGITS <= middle < 2 ** (DIGITS + 1) and n < 2**DIGITS:
+                yield float(n) * 2.0 ** (s % 2)
+
+
+def test_the_roots_that_are_nearest_to_a_middle_are_rounded_right():
+    x = np.array(list(nearest_to_middles()))
+    assert len(x) > 500
+    root = jit(np.sqrt)
+    for number in (x, x * 2.0**-700, x * 2.0**900, 4 - np.arange(1, 999) * 2.0**-51):
+        np.testing.assert_array_equal(root(number), np.sqrt(number))
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in sqrt")
+@pytest.mark.parametrize("count", [1, 3, 13])
+def test_roots_of_edges_have_the_bits_of_roots(count):
+    x = np.tile(EDGES, count)
+    made, right = jit(np.sqrt)(x), np.sqrt(x)
+    np.testing.assert_array_equal(made, right)
+    np.testing.assert_array_equal(np.signbit(made[right == 0]), np.signbit(right[right == 0]))
+
+
 ROWS = np.random.default_rng(0).standard_normal((7, 101))
 
 
@@ -116,6 +151,10 @@ def test_divisors_are_shared_by_lanes_or_by_quotients(monkeypatch):
     assert not is_corrected(lambda x: x / 8.0, x)
     assert not is_corrected(lambda x, y: x * (y / (y + 1)), x, 3.0)
     assert not is_corrected(lambda x, y: x / y, x.astype(np.float32), np.float32(3))
+    # roots, alone or beside a few other operations
+    assert is_corrected(np.sqrt, x)
+    assert is_corrected(lambda x, y: x / np.sqrt(x * x + y * y) ** 3, x, y)
+    assert not is_corrected(lambda x: np.sqrt(x)[0] * x, x)
     # machines that divide fast
     take_host_for(monkeypatch, slow_division=False)
     assert not is_corrected(lambda x, y: x / y, x, 3.0)
