@@ -113,9 +113,14 @@ def normalized_argnums(
     return tuple(result)
 
 
-def check_argnums(argnums: Argnums, function: Callable[..., Any]) -> None:
+def check_argnums(
+    argnums: Argnums, function: Callable[..., Any], option: str = "argnums"
+) -> None:
     """Raise an error unless argument positions are integers."""
-    _positions(argnums, function, "argnums")
+    _positions(argnums, function, option)
+
+
+_WITHOUT_NAMES = "nondiff_argnums"
 
 
 def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> tuple[int, ...]:
@@ -126,7 +131,8 @@ def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> t
                 f". Transforms return functions, which take the arguments of {name_of(function)}: "
                 "write grad(f)(x), not grad(f, x)"
             )
-            names = f"; for names, write argnames={argnums!r}" if option == "argnums" else ""
+            by_name = option.replace("argnums", "argnames")
+            names = f"; for names, write {by_name}={argnums!r}" if option != _WITHOUT_NAMES else ""
             is_point = hasattr(argnums, "shape") or isinstance(argnums, (float, complex))
             raise ArgnumsError(
                 f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"

@@ -205,6 +205,9 @@ CALLS = [
      "static_argnames names 'm', which loss does not take: it takes weights, x"),
     (ArgnumsError, lambda: jit(loss, static_argnums=5),
      "static_argnums names argument 5, but loss takes 2 positional arguments"),
+    (ArgnumsError, lambda: jit(loss, static_argnums="x"),
+     "static_argnums must be an integer or a tuple of integers, found 'x' of type str; for names, "
+     "write static_argnames='x'"),
     (ArgnumsError, lambda: jit(loss, donate_argnames="m"),
      "donate_argnames names 'm', which loss does not take: it takes weights, x"),
     (ArgnumsError, lambda: jit(loss, donate_argnums=(0, -3)),
