@@ -113,9 +113,7 @@ def normalized_argnums(
     return tuple(result)
 
 
-def check_argnums(
-    argnums: Argnums, function: Callable[..., Any], option: str = "argnums"
-) -> None:
+def check_argnums(argnums: Argnums, function: Callable[..., Any], option: str = "argnums") -> None:
     """Raise an error unless argument positions are integers."""
     _positions(argnums, function, option)
 
