@@ -166,9 +166,9 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
     ``name(*place)`` is its name in messages.
     """
-    if isinstance(x, (Tracer, float, complex, OnDevice)):
+    if type(x) in (float, complex, bool) or isinstance(x, (Tracer, OnDevice)):
         return x
-    if isinstance(x, int):
+    if type(x) is int:
         if not -(2**63) <= x < 2**63:
             raise OverflowError(f"{name(*place)} is {x}, which no int64 holds: pass {x:.6g}")
         return x
@@ -186,6 +186,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
     # conversion of a container that is also array-like would lose its keys
     plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
+    number_kind = next((kind for kind in (int, float, complex) if isinstance(x, kind)), None)
     makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
     if plain_kind is None and makes_arrays and not isinstance(x, type):
         return as_array(_of_another_library(x, name, *place), name, *place)
@@ -195,6 +196,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
             f": pass {plain_kind.__name__}(x), or make its class a container of arrays by "
             "functrans.tree.register"
         )
+    elif number_kind is not None:
+        hint = f": write {number_kind.__name__}(x) for its number"
     elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     elif name(*place).startswith("argument"):
