@@ -113,9 +113,12 @@ def normalized_argnums(
     return tuple(result)
 
 
-def check_argnums(argnums: Argnums, function: Callable[..., Any]) -> None:
+def check_argnums(argnums: Argnums, function: Callable[..., Any], option: str = "argnums") -> None:
     """Raise an error unless argument positions are integers."""
-    _positions(argnums, function, "argnums")
+    _positions(argnums, function, option)
+
+
+_WITHOUT_NAMES = "nondiff_argnums"
 
 
 def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> tuple[int, ...]:
@@ -126,7 +129,8 @@ def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> t
                 f". Transforms return functions, which take the arguments of {name_of(function)}: "
                 "write grad(f)(x), not grad(f, x)"
             )
-            names = f"; for names, write argnames={argnums!r}" if option == "argnums" else ""
+            by_name = option.replace("argnums", "argnames")
+            names = f"; for names, write {by_name}={argnums!r}" if option != _WITHOUT_NAMES else ""
             is_point = hasattr(argnums, "shape") or isinstance(argnums, (float, complex))
             raise ArgnumsError(
                 f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"
@@ -162,9 +166,9 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
     ``name(*place)`` is its name in messages.
     """
-    if isinstance(x, (Tracer, float, complex, OnDevice)):
+    if type(x) in (float, complex, bool) or isinstance(x, (Tracer, OnDevice)):
         return x
-    if isinstance(x, int):
+    if type(x) is int:
         if not -(2**63) <= x < 2**63:
             raise OverflowError(f"{name(*place)} is {x}, which no int64 holds: pass {x:.6g}")
         return x
@@ -182,6 +186,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
     # conversion of a container that is also array-like would lose its keys
     plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
+    number_kind = next((kind for kind in (int, float, complex) if isinstance(x, kind)), None)
     makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
     if plain_kind is None and makes_arrays and not isinstance(x, type):
         return as_array(_of_another_library(x, name, *place), name, *place)
@@ -191,6 +196,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
             f": pass {plain_kind.__name__}(x), or make its class a container of arrays by "
             "functrans.tree.register"
         )
+    elif number_kind is not None:
+        hint = f": write {number_kind.__name__}(x) for its number"
     elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     elif name(*place).startswith("argument"):

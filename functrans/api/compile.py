@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Concatenate, overload
@@ -26,7 +25,7 @@ from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, no_containers, structure_of_leaves
 from functrans.api.lowered import Lowered
-from functrans.api.methods import JitMethod
+from functrans.api.methods import MOST_KEPT, JitMethod, is_referable, reference_to
 from functrans.api.options import (
     Named,
     Where,
@@ -86,6 +85,7 @@ class Jitted(CachedCalls[P, R]):
         self._where = where
         # keyed by instance
         self._methods: Table[int, Jitted[..., Any]] = Table(MOST_ENTRIES)
+        self._kept: Table[int, Jitted[..., Any]] = Table(MOST_KEPT)
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R]: ...
@@ -98,16 +98,16 @@ class Jitted(CachedCalls[P, R]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        if (compiled := self._methods.get(id(instance))) is None:
+        methods = self._methods if is_referable(instance) else self._kept
+        if (compiled := methods.get(id(instance))) is None:
             compiled = self._method(instance)
-            self._methods.remember(id(instance), compiled)
+            methods.remember(id(instance), compiled)
         return JitMethod(compiled, instance)
 
     def _method(self, instance: Any) -> Jitted[..., Any]:
         """The compiled method of one instance."""
         function, number = self._function, id(instance)
-        # a weak reference: the cache must not keep the instance alive
-        reference = weakref.ref(instance, lambda _: self._methods.pop(number, None))
+        reference = reference_to(instance, lambda: self._methods.pop(number, None))
 
         def method(*args: Any, **kwargs: Any) -> Any:
             return function(reference(), *args, **kwargs)

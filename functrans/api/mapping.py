@@ -180,6 +180,7 @@ class _Call:
         self.name = axis_name
         self.leaves, self.structure = tree.flatten((args, kwargs))
         axes = _spread_axes(function, args, in_axes)
+        self.by_position = len(axes)  # the leaves of the positional arguments
         axes += [0] * (len(self.leaves) - len(axes))
         self.axes: list[int | None] = []
         self.traced: list[int] = []
@@ -204,7 +205,8 @@ class _Call:
         if not -len(shape) <= axis < len(shape):
             raise AxesError(
                 f"in_axes maps axis {axis} of {self._name(i)}, which has shape {shape}"
-                + ("; None leaves it unmapped" if shape == () else "")
+                + ("" if shape else "; None leaves it unmapped")
+                + ("" if i < self.by_position else _BY_KEYWORD)
             )
         return axis % len(shape)
 
@@ -234,7 +236,7 @@ class _Call:
                     f"vmap maps axes of different sizes: {self._name(a)} has size {first} along "
                     f"axis {self.axes[a]}, {self._name(b)} has size {size} along axis "
                     f"{self.axes[b]}; in_axes says which axes are mapped, None for an argument "
-                    "that is the same for all"
+                    "that is the same for all" + ("" if b < self.by_position else _BY_KEYWORD)
                 )
         return first
 
@@ -358,6 +360,9 @@ def _in_scope(
             return found
 
     return in_a_lane
+
+
+_BY_KEYWORD = ", but keyword arguments are always mapped: pass it by position"
 
 
 def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: Any) -> list[Any]:

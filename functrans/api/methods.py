@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from functrans.api.lowered import Lowered
@@ -11,6 +13,24 @@ from functrans.tracebacks import boundary
 
 if TYPE_CHECKING:
     from functrans.api.compile import Jitted
+
+MOST_KEPT = 64
+"""The most instances without weak references that the methods of a function keep alive."""
+
+
+def is_referable(instance: Any) -> bool:
+    """Whether an instance has weak references; those of classes with slots and tuples have none."""
+    return bool(type(instance).__weakrefoffset__)
+
+
+def reference_to(instance: Any, forget: Callable[[], Any]) -> Callable[[], Any]:
+    """A weak reference to an instance, so that a cache does not keep it alive, if it has any.
+
+    ``forget`` is called when the instance is deleted.
+    """
+    if is_referable(instance):
+        return weakref.ref(instance, lambda _: forget())
+    return lambda: instance
 
 
 class JitMethod:
@@ -29,6 +49,15 @@ class JitMethod:
         if name in JitMethod.__slots__:  # not created yet
             raise AttributeError(name)
         return getattr(self._compiled, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JitMethod) and self._compiled is other._compiled
+
+    def __hash__(self) -> int:
+        return hash(self._compiled)
+
+    def __repr__(self) -> str:
+        return repr(self._compiled)
 
     def __reduce__(self) -> Any:
         return getattr, (self._instance, self._compiled.__name__)

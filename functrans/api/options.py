@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans import config
-from functrans.api.arguments import Argnums, argument_name, name_of
+from functrans.api.arguments import Argnums, argument_name, check_argnums, name_of
 from functrans.errors import ArgnumsError, DeviceError
 from functrans.ir.on_device import OnDevice
 from functrans.lazily import lazy
@@ -36,7 +36,10 @@ def named(
 ) -> Named:
     """The arguments of ``{option}_argnums`` and ``{option}_argnames``; raises if one is missing."""
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if isinstance(argnums, Iterable) and not isinstance(argnums, str):
+        argnums = tuple(argnums)
+    check_argnums(argnums, function, f"{option}_argnums")
+    numbers = tuple(argnums) if isinstance(argnums, tuple) else (argnums,)
     _check_numbers(function, numbers, f"{option}_argnums")
     positions = (*numbers, *_positions(function, names, f"{option}_argnames"))
     return Named(numbers, frozenset(names), positions)

@@ -141,13 +141,17 @@ class Outside:
         may have changed it before or after the function has read it. Then the program is valid for
         neither, and the function is traced again in the next state. If that changes, too, each time
         and without effect on the program, the function has done it.
+
+        If the function has kept a traced value, such as new parameters in an attribute, the next
+        call traces it again, and raises an error if it uses that value.
         """
         if before.values() is not None:
             return (before.number,)
         for _ in range(_MOST_TRACES):
             after, _ = self.look(static)
             try:
-                if paths_of_inputs(before) != paths_of_inputs(after):
+                keeps_traced = after.any_traced and not before.any_traced
+                if keeps_traced or paths_of_inputs(before) != paths_of_inputs(after):
                     return () if others else (before.number,)
                 if not others:
                     return before.number, after.number

@@ -124,6 +124,7 @@ class Walk:
         self.made: set[int] = set(made)
         self.any_class = -1 in made
         self.complete = True
+        self.any_traced = False
         self._wanted = names
         self._paths = paths
         self._order: dict[int, int] = {}
@@ -154,6 +155,7 @@ class Walk:
         self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # not `isinstance`, which reads the object's own ``__class__``
         if kind in WITHOUT_STATE or issubclass(kind, (Tracer, Proxy)) or is_compiled(kind):
+            self.any_traced |= issubclass(kind, (Tracer, Proxy))
             say(key_of(value) if kind in WITHOUT_STATE else Identity(value))
             return
         if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):

@@ -64,6 +64,8 @@ class State:
         The inline cache's entries for calls in this state, for each path through the function.
     static : Static
         The part of a call that is constant in programs for this state.
+    any_traced : bool
+        Whether a traced value has been kept in an attribute, a list or the like.
     inputs, constants : dict
         The bytes of the arrays that are inputs, and of those that are compared, by path.
     """
@@ -78,6 +80,7 @@ class State:
         number_of: Callable[[tuple[Any, ...]], int],
     ) -> None:
         self.complete = walk.complete
+        self.any_traced = walk.any_traced
         self.static = static
         self.entries: Table[Path, Any] = Table(MOST_ENTRIES)
         self._gone = walk.gone

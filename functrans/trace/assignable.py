@@ -267,6 +267,7 @@ def become_traced(x: Assignable) -> None:
     places = [_elements(view, memory, numbers.ravel("K")) for view in views]
     writeable = [view.flags.writeable for view in views]
     tracer = protocols.operators["traced"](np.array(memory))
+    tracer._is_contiguous = memory.flags.c_contiguous
     for view, own, is_writeable in zip(views, places, writeable, strict=True):
         _become_proxy(view, _view_of(tracer, own, is_writeable), memory)
     if type(array) is Assignable:

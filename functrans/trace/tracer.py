@@ -55,7 +55,8 @@ class Tracer(Operators):
     """
 
     __slots__ = (
-        "__weakref__", "_argument", "_as_view", "_owner", "_value", "_variable", "_version",
+        "__weakref__", "_argument", "_as_view", "_is_contiguous", "_owner", "_value", "_variable",
+        "_version",
     )  # fmt: skip
     __array_priority__ = 1000
     __pandas_priority__ = 10_000  # so that pandas defers to these operators
@@ -64,6 +65,7 @@ class Tracer(Operators):
     _variable: Var
     _value: Any
     _as_view: View | None
+    _is_contiguous: bool  # whether NumPy's array is certainly in C order
     _version: int
     _argument: Callable[[], str] | None
 
@@ -72,6 +74,7 @@ class Tracer(Operators):
         self._variable = var
         self._value = value
         self._as_view = None
+        self._is_contiguous = False
         self._version = 0
         self._argument = None
 

@@ -7,12 +7,15 @@ import pickle
 import subprocess
 import sys
 import weakref
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import cloudpickle
 import numpy as np
 import pytest
 
 from functrans import grad, jit, linearize, tree, vjp, vmap
+from functrans.api.methods import MOST_KEPT
 
 
 class Model:
@@ -47,6 +50,50 @@ def test_another_instance_is_another_function():
     other.scale = 5.0
     assert [one.apply(np.ones(3)), other.apply(np.ones(3)), one.apply(np.ones(3))] == [6, 15, 6]
     assert len(one.traced) == 1
+
+
+def test_methods_of_an_instance_are_equal():
+    one, other = Model(), Model()
+    assert {one.apply, one.apply, other.apply} == {other.apply, one.apply}
+    assert one.apply != other.apply
+    assert repr(one.apply) == "jit(apply)"
+
+
+@dataclass(slots=True)
+class WithSlots:
+    scale: float
+    weights: np.ndarray
+
+    @jit
+    def apply(self, x):
+        return np.sum(self.weights * x) * self.scale
+
+
+class Pair(NamedTuple):
+    scale: float
+    weights: np.ndarray
+
+    apply = WithSlots.apply
+
+
+@pytest.mark.parametrize("kind", [WithSlots, Pair])
+@pytest.mark.parametrize("size", [2, 1000])
+def test_an_instance_without_weak_references(kind, size):
+    one, other = kind(2.0, np.ones(size)), kind(3.0, np.ones(size))
+    x = np.ones(size)
+    assert [one.apply(x), other.apply(x), one.apply(x)] == [2 * size, 3 * size, 2 * size]
+    one.weights[:] = 5.0
+    assert [one.apply(x), other.apply(x)] == [10 * size, 3 * size]
+    if kind is WithSlots:
+        one.scale = 1.0
+        assert one.apply(x) == 5 * size
+
+
+def test_few_instances_without_weak_references_are_kept():
+    for scale in range(MOST_KEPT + 20):
+        assert callable(WithSlots(scale, np.ones(2)).apply)
+    gc.collect()
+    assert sum(type(x) is WithSlots for x in gc.get_objects()) <= MOST_KEPT
 
 
 @pytest.mark.full

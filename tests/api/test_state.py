@@ -2,7 +2,10 @@
 
 import gc
 
-from functrans import jit
+import numpy as np
+import pytest
+
+from functrans import errors, jit
 
 
 def test_states_that_differ_little_share_what_is_remembered_of_them():
@@ -36,3 +39,35 @@ def test_no_garbage_is_collected_while_objects_are_visited():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Recurrent:
+    def __init__(self):
+        self.hidden = np.zeros(2)
+
+    def __call__(self, x):
+        self.hidden = np.tanh(self.hidden + x)
+        return self.hidden
+
+
+class Assigning(Recurrent):
+    def __call__(self, x):
+        hidden = np.empty(2)
+        hidden[:] = super().__call__(x)
+        self.hidden = hidden
+        return hidden
+
+
+@pytest.mark.parametrize("layer", [Recurrent, Assigning])
+def test_new_state_that_a_call_has_only_traced_raises_in_the_next_call(layer):
+    step = jit(layer())
+    assert np.allclose(step(np.ones(2)), np.tanh(1.0))
+    with pytest.raises(errors.LeakedTracerError, match=r"self.hidden = np.tanh"):
+        step(np.ones(2))
+
+
+def test_what_keeps_traced_values_without_using_them_is_traced_twice():
+    seen = []
+    f = jit(lambda x: seen.append(x) or 2.0 * x)
+    assert [f(x) for x in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+    assert len(seen) == 2

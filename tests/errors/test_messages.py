@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,14 @@ def loss(weights, x):
 
 def identity(x):
     return x
+
+
+class Angle(float):
+    pass
+
+
+class Mode(enum.IntEnum):
+    FAST = 1
 
 
 CALLS = [
@@ -191,6 +201,12 @@ CALLS = [
      "int64: a cotangent would lose what is behind the point; give an example of floats"),
     (DtypeError, lambda: linear_transpose(lambda x: (x, "no"), X),
      "a result of <lambda> is 'no' of type str, not a number or an array"),
+    (DtypeError, lambda: grad(np.sin)(Angle(1.0)),
+     "argument 0 ('x') of sin is 1.0 of type Angle, not a number or an array: write float(x) for "
+     "its number"),
+    (DtypeError, lambda: vmap(lambda x: (x, Mode.FAST))(X),
+     "a result of <lambda> is <Mode.FAST: 1> of type Mode, not a number or an array: write int(x) "
+     "for its number"),
     # -- jit
     (StaticArgumentError, lambda: jit(loss, static_argnums=1)(1.0, [1, 2]),
      "argument 1 ('x') of loss is static, so it must be hashable, but [1, 2] of type list is not: "
@@ -205,6 +221,9 @@ CALLS = [
      "static_argnames names 'm', which loss does not take: it takes weights, x"),
     (ArgnumsError, lambda: jit(loss, static_argnums=5),
      "static_argnums names argument 5, but loss takes 2 positional arguments"),
+    (ArgnumsError, lambda: jit(loss, static_argnums="x"),
+     "static_argnums must be an integer or a tuple of integers, found 'x' of type str; for names, "
+     "write static_argnames='x'"),
     (ArgnumsError, lambda: jit(loss, donate_argnames="m"),
      "donate_argnames names 'm', which loss does not take: it takes weights, x"),
     (ArgnumsError, lambda: jit(loss, donate_argnums=(0, -3)),

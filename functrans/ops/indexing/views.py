@@ -100,17 +100,34 @@ def matrix_transpose(x: Any) -> Any:
 def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
     """``x`` with another shape of the same size.
 
-    If only axes of size 1 are added or removed, NumPy returns a view for every memory layout.
+    If axes are only divided, NumPy returns a view for every memory layout.
     """
-    without_units = ([n for n in of if n != 1] for of in (x.shape, shape))
-    return _as_view(
+    is_contiguous = isinstance(x, Tracer) and x._is_contiguous
+    result = _as_view(
         x,
         operation,
         lambda base: structural.reshape(base, shape=shape),
         (lambda base, new: structural.reshape(new, shape=base.shape))
-        if next(without_units) == next(without_units)
+        if is_contiguous or _divides(x.shape, shape)
         else UNCERTAIN,
     )
+    if is_contiguous:
+        result._is_contiguous = True
+    return result
+
+
+def _divides(shape: Shape, into: Shape) -> bool:
+    """Whether each axis of a shape becomes one axis or several; those of size 1 do not count."""
+    if 0 in shape:
+        return True
+    sizes = (n for n in into if n != 1)
+    for extent in shape:
+        product = 1
+        while product < extent:
+            product *= next(sizes)
+        if product != extent:
+            return False
+    return True
 
 
 def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
@@ -151,7 +168,7 @@ def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
 
 def ravel(x: Any, order: str = "C") -> Any:
     """``x`` as a vector. Unlike ``reshape``, it is never strided: of ``x[:, 0]``, NumPy copies."""
-    if not isinstance(x, Tracer) or x._as_view is None:
+    if not isinstance(x, Tracer) or x._as_view is None or (x._is_contiguous and order == "C"):
         return reshape(x, (x.size,), order)
     return _as_view(x, "ravel", lambda base: copy(reshape(base, (base.size,), order)), UNCERTAIN)
 
@@ -321,7 +338,10 @@ def _reshape_method(x: Any, *shape: Any, order: str = "C") -> Any:
 
 
 def _copy_method(x: Any, order: str = "C") -> Any:
-    return copy(x)
+    result = copy(x)
+    if isinstance(result, Tracer):
+        result._is_contiguous = order == "C"
+    return result
 
 
 protocols.attributes["T"] = transpose

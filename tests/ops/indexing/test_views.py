@@ -222,13 +222,43 @@ def parts_of_complex_numbers(x):
     return parts
 
 
+def divided(x):
+    y = (x * 1).T
+    y.reshape(2, 2, 2, 1, 3)[0, 1] = 5.0
+    return y
+
+
+def raveled_copy(x):
+    y = x.copy()
+    y.ravel()[3] = 5.0
+    y[0] *= 2.0
+    return y
+
+
+def reshaped_twice(x):
+    y = np.zeros(x.shape)
+    y[0] = x[0]
+    z = y.reshape(-1)
+    w = z.reshape(2, -1)
+    y[1:] = 7.0
+    w[0] += 1.0
+    return y + z.sum()
+
+
+def reshaped_without_elements(x):
+    y = (x[:0] * 1).T
+    z = y.reshape(y.shape)
+    z += 1.0
+    return x[0] + y.sum()
+
+
 WORKING = [
     same_elements, parts_of_complex_numbers,
     row_of_a_row, view_sees_the_array, siblings, transposed, unit_axes, backwards,
     advanced_is_a_copy, mask, an_element_is_no_view, augmented_element, copied, flattened, loop,
     assigned_to_itself, swapped, swapped_through_views, whole, rebound, part_of_an_expression,
     ellipsis_gives_a_view,
-    row_at_a_traced_index,
+    row_at_a_traced_index, divided, raveled_copy, reshaped_twice, reshaped_without_elements,
 ]  # fmt: skip
 
 
@@ -289,11 +319,18 @@ def raveled(x):
     return y
 
 
+def raveled_copy_in_another_order(x):
+    y = x.copy(order="K")
+    y.ravel()[0] = 1.0
+    return y
+
+
 @pytest.mark.parametrize(
     "f",
     [
         argument, view_of_an_argument, argument_in_place, all_of_an_argument, transposed_argument,
         written_to_a_reshape, read_a_reshape_after_writing, raveled,
+        raveled_copy_in_another_order,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("how", [vmap, jit, grad])
