@@ -107,7 +107,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 cost > 0
                 and var not in triangles
                 and var not in repeated
-                and _is_factor_of_several(used, patterns)
+                and _is_factor_of_several(used)
             )
             if var not in addresses and (
                 depth > limits.deepest
@@ -193,22 +193,16 @@ def _is_gathered(
     )
 
 
-def _is_factor_of_several(uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern]) -> bool:
+def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
     """Whether several products have a value as a factor, and read its elements more than once.
 
     Each would compute it, and pack it, though most can read a factor in memory where it is. Where
     elements of a factor are known to be zeros, products of them are left out instead. A factor that
     is larger than all that it is computed from takes longer to read.
     """
-    return sum(_repeats_factors(user, patterns[user]) for user, _ in uses) > 1
-
-
-def _repeats_factors(eqn: Eqn, own: Pattern) -> bool:
-    """Whether an equation is a product that reads an element of a factor several times."""
-    if eqn.primitive is not dot_general:
-        return False
-    multiplications = eqn.outputs[0].aval.size * own.folds
-    return own is OPAQUE or any(x.aval.size < multiplications for x in eqn.inputs)
+    products = [user for user, _ in uses if user.primitive is dot_general]
+    # one without rows and columns reads each element once
+    return sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products) > 1
 
 
 def _is_broadcast(
