@@ -14,7 +14,7 @@ from functrans.numpy.define import answers
 from functrans.numpy.indexing import within
 from functrans.numpy.padding import pad
 from functrans.numpy.reductions import sum
-from functrans.ops.arrays.shape import flip, read_along
+from functrans.ops.arrays.shape import concatenate, flip, read_along
 from functrans.ops.arrays.structural import expand_axes, move_axis, reshape
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import select
@@ -39,13 +39,21 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     _check_order(bitorder)
     x, axis = _along(a, axis)
     bits = move_axis(x != 0, axis, -1 % x.ndim)
-    size = bits.shape[-1]
-    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -size % 8)])
-    bits = reshape(bits, shape=(*bits.shape[:-1], bits.shape[-1] // 8, 8))
-    places = astype(counting(8, bits.ndim - 1, bits.ndim), np.uint8)
-    weights = np.uint8(1) << (places if bitorder == "little" else np.uint8(7) - places)
-    packed = sum(astype(bits, np.uint8) * weights, -1, dtype=np.uint8)
+    last, whole = bits.ndim - 1, bits.shape[-1] // 8
+    rest = read_along(bits, last, 8 * whole, bits.shape[-1] % 8)
+    bits = read_along(bits, last, 0, 8 * whole)
+    packed = _in_bytes(reshape(bits, shape=(*bits.shape[:-1], whole, 8)), bitorder)
+    if rest.shape[-1]:  # apart from whole bytes, which then need no bounds checks
+        rest = _in_bytes(expand_axes(rest, (last,)), bitorder)
+        packed = concatenate([packed, rest], axis=last)
     return move_axis(packed, packed.ndim - 1, axis)
+
+
+def _in_bytes(bits: Any, bitorder: str) -> Any:
+    """The bytes of up to eight bits each, along the last axis."""
+    places = astype(counting(bits.shape[-1], bits.ndim - 1, bits.ndim), np.uint8)
+    weights = np.uint8(1) << (places if bitorder == "little" else np.uint8(7) - places)
+    return sum(astype(bits, np.uint8) * weights, -1, dtype=np.uint8)
 
 
 @answers(np.unpackbits)

@@ -178,6 +178,7 @@ def blocks_of(
         # each sum is a vector; beyond five eighths of the registers, some are spilled
         height = max(5 * target.registers // (8 * size.columns), 1)
         tiles = -(-size.rows // height)
+        height = -(-size.rows // tiles)  # rows beyond the last one would be computed in vain
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target, itemsize)

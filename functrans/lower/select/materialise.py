@@ -194,13 +194,15 @@ def _is_gathered(
 
 
 def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
-    """Whether several products have a value as a factor.
+    """Whether several products have a value as a factor, and read its elements more than once.
 
     Each would compute it, and pack it, though most can read a factor in memory where it is. Where
     elements of a factor are known to be zeros, products of them are left out instead. A factor that
     is larger than all that it is computed from takes longer to read.
     """
-    return sum(user.primitive is dot_general for user, _ in uses) > 1
+    products = [user for user, _ in uses if user.primitive is dot_general]
+    # one without rows and columns reads each element once
+    return sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products) > 1
 
 
 def _is_broadcast(

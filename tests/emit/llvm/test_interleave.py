@@ -56,6 +56,18 @@ def test_rows_without_gaps(count, lanes, dtype):
     assert are_whole == (count in (2, 4, 8, 16) or 2 * count <= lanes)
 
 
+@pytest.mark.parametrize("extent", [64, 70, 300])
+@pytest.mark.parametrize(("count", "lanes"), [(4, 32), (4, 64), (8, 64)])
+def test_bytes_in_short_rows_are_one_store(count, lanes, extent):
+    made = kernel(range(count), count, lanes, np.uint8, extent)
+    check(made, range(count), count, np.uint8, extent)
+    assert f"<{count * lanes} x i8>" in stores(made)
+    # rows of an eighth of a vector are transposed, and so are those that leave gaps
+    assert f"<{2 * lanes} x i8>" not in stores(kernel(range(8), 8, 32, np.uint8, 64))
+    made = kernel(range(count), count + 1, lanes, np.uint8, extent)
+    check(made, range(count), count + 1, np.uint8, extent)
+
+
 @pytest.mark.parametrize(
     ("places", "stride", "kinds"),
     [

@@ -42,6 +42,14 @@ def test_a_tile_leaves_no_rest_where_it_can():
     assert blocks_of(product(2048, 64, 64), CPU, False).height == 8
 
 
+@pytest.mark.parametrize("target", [CPU, AVX2], ids=["AVX-512", "AVX2"])
+def test_tiles_of_a_few_columns_have_no_rows_beyond_the_last(target):
+    for rows in (1, 2, 3):
+        found = blocks_of(product(rows, 2, 3000), target, False)
+        assert found.by_terms and (found.height, found.tiles) == (rows, 1)
+    assert blocks_of(product(11, 2, 3000), CPU, False).height == 6  # not 10, twice
+
+
 @pytest.mark.parametrize(("target", "height"), [(CPU, 8), (AVX2, 6)], ids=["AVX-512", "AVX2"])
 def test_rows_that_are_packed_fill_vectors_and_are_enough_sums(target, height):
     assert blocks_of(product(8, 64, 64), AVX2, False, in_vectors=True).height == 4

@@ -141,6 +141,17 @@ def test_a_factor_of_several_products_is_kept():
     assert "a" not in kept("a = multiply x x", first, "c = exp a", inputs=inputs, returns="b, c")
 
 
+def test_factors_of_several_plain_sums_are_not_kept():
+    """Each sum reads an element once, so a copy of a cheap factor saves nothing."""
+    inputs = "x:f64[3000], y:f64[3000], z:f64[3000]"
+    sums = [
+        f"{name} = dot_general[contract=((0,), (0,)), batch=((), ())] a {other}"
+        for name, other in (("b", "y"), ("c", "z"))
+    ]
+    assert "a" not in kept("a = negative x", *sums, inputs=inputs, returns="b, c")
+    assert "a" in kept("a = exp x", *sums, inputs=inputs, returns="b, c")
+
+
 def test_factors_that_are_not_kept_for_several_products():
     """A triangle, whose zeros products leave out, and what is larger than it is computed from."""
     inputs = "x:f32[64,64], y:f32[64,64], u:f32[64,1], v:f32[1,64]"

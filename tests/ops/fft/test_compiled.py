@@ -22,7 +22,7 @@ from tests.targets import take_host_for
 
 LENGTHS = [
     1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17, 64, 97, 100, 300, 360, 512, 1000, 1001, 1024, 2310,
-    2600, 4096, 19, 23, 29, 34, 101, 262, 289, 1009, 4099,
+    2600, 4096, 19, 23, 29, 34, 101, 262, 289, 1009, 4099, 27, 45, 63, 99, 125, 153, 207, 303, 3027,
 ]  # fmt: skip
 
 LONG = np.longdouble
@@ -287,6 +287,36 @@ def test_of_real_numbers_and_to_real_numbers(function, shape):
         assert np.linalg.norm(got - expected) <= 2e-15 * np.linalg.norm(function(z))
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 45), 1), ((99, 17), 0), ((2, 27, 3), 1), ((0, 63), 1)]
+)
+def test_odd_numbers_of_real_numbers_along_any_axis(shape, axis, dtype):
+    z = signal(shape, dtype)
+    n = shape[axis]
+    half = np.take(z, range(n // 2 + 1), axis)
+    for norm in ("backward", "ortho"):
+        for function, given in (
+            (lambda x, norm=norm: np.fft.rfft(x, axis=axis, norm=norm), z.real),
+            (lambda x, norm=norm: np.fft.irfft(x, n, axis=axis, norm=norm), half),
+        ):
+            got, expected = jit(function)(given), function(given)
+            assert got.dtype == expected.dtype and got.shape == expected.shape
+            if z.size:
+                assert error(got, expected) < 2
+
+
+def test_the_first_stage_of_an_odd_number_of_real_numbers_halves_it():
+    """Three lines of nine points are transformed, and not five."""
+    for function, x in (
+        (np.fft.rfft, np.zeros((8, 45))),
+        (np.fft.irfft, np.zeros((8, 23), complex)),
+    ):
+        made = jit(lambda x, of=function: of(x, 45)).lower(x).stages()
+        assert ":f64[8,3,9] = split_fft" in made
+
+
 @pytest.mark.full
 def test_imaginary_parts_of_the_ends_do_not_count():
     # a transform of real numbers has none there, and NumPy does not look at them
@@ -302,6 +332,9 @@ def test_what_is_not_finite_stays_where_it_is():
     got = jit(np.fft.fft)(z)
     assert np.isfinite(got[[0, 3]]).all()
     assert not np.isfinite(got[[1, 2]]).any()
+    odd = np.where(np.arange(45) == 7, np.inf, 1.0)
+    with np.errstate(invalid="ignore"):
+        assert jit(np.fft.rfft)(odd)[0] == np.fft.rfft(odd)[0] == np.inf
 
 
 @pytest.mark.parametrize("n", [*range(1, 18), 19, 20, 23, 25, 49])

@@ -58,7 +58,7 @@ def _odd(x: Sequence[Pair]) -> list[Pair]:
     for even, _ in pairs:
         result[0] = Pair(result[0].re + even.re, result[0].im + even.im)
     for k in half:
-        cosines, sines = _parts(np.array([j * k % n for j in half]), n)
+        cosines, sines = cosines_and_sines(np.array([j * k % n for j in half]), n)
         total, turn = x[0], None
         for (even, odd), cosine, sine in zip(pairs, cosines, sines, strict=True):
             total = Pair(total.re + even.re * cosine, total.im + even.im * cosine)
@@ -70,7 +70,8 @@ def _odd(x: Sequence[Pair]) -> list[Pair]:
     return result
 
 
-def _parts(numerators: Any, steps: int) -> tuple[list[float], ...]:
+def cosines_and_sines(numerators: Any, steps: int) -> tuple[list[float], ...]:
+    """Cosines and sines of multiples of a turn divided by ``steps``."""
     return tuple(part.astype(float).tolist() for part in points(numerators, steps))
 
 
@@ -81,7 +82,7 @@ def turned(x: Pair, numerator: int, steps: int) -> Pair:
         x = Pair(x.im, -x.re)
     if rest == 0:
         return x
-    (cosine,), (sine,) = _parts(np.array([rest]), 4 * steps)
+    (cosine,), (sine,) = cosines_and_sines(np.array([rest]), 4 * steps)
     if 2 * rest == steps:
         return Pair((x.re + x.im) * cosine, (x.im - x.re) * cosine)
     return by(x, cosine, sine)

@@ -8,21 +8,29 @@ transforms", 1970).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed
-from functrans.ops.arrays.structural import cast, reshape, zeros
+from functrans.ops.arrays.structural import cast, move_axis, reshape, zeros
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
-from functrans.ops.fft.compiled.butterflies import butterfly
+from functrans.ops.fft.compiled.butterflies import butterfly, by, cosines_and_sines
 from functrans.ops.fft.fourier import half, scale_of
 from functrans.ops.fft.split import has_form, is_made, padded, split_fft_p
 from functrans.ops.fft.turns import COSINE, SINE, chirp_p, turns_p
 
 WRITTEN_OUT = 8
 """The most points of a transform by expressions, which fuse with other operations."""
+
+ODD_RADICES = (5, 7, 3, 11, 13, 17, 19, 23)
+"""Lengths of the butterfly that halves an odd transform of real numbers, by preference: longer ones
+save more and cost more."""
 
 Transform = Callable[[Pair], Pair]
 
@@ -107,6 +115,8 @@ def _each(function: Any, x: Pair) -> Pair:
 def _of_real(x: Any, axis: int, scale: float) -> Pair:
     """The scaled transform of real numbers, up to the middle."""
     points = x.shape[axis]
+    if radix := _odd_radix(points):
+        return _of_odd(x, axis, scale, radix)
     if points % 2 or points <= WRITTEN_OUT:
         full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
         return _each(lambda part: read_along(part, axis, 0, half(points)), full)
@@ -120,6 +130,91 @@ def _of_real(x: Any, axis: int, scale: float) -> Pair:
         a.re + b.re + turned.re * cosine + turned.im * sine,
         a.im - b.im + turned.im * cosine - turned.re * sine,
     )
+
+
+def _odd_radix(points: int) -> int:
+    """The length of the butterfly that halves a transform of real numbers; 0 if there is none."""
+    if points % 2 == 0:
+        return 0
+    return next((r for r in ODD_RADICES if points % r == 0 and points // r > WRITTEN_OUT), 0)
+
+
+def _of_odd(x: Any, axis: int, scale: float, radix: int) -> Pair:
+    """The transform of an odd number of real numbers, of which the first stage is a butterfly.
+
+    Of the lines that it leaves, numbers k and ``radix - k`` have conjugate results, in opposite
+    order, so only half of the lines are transformed.
+    """
+    points = x.shape[axis]
+    left = points // radix
+    y = _butterfly_of_real([read_along(x, axis, j * left, left) for j in range(radix)])
+    for k, (cosine, sine) in enumerate(_multiples(points, half(radix), axis, x), 1):
+        y[k] = by(y[k], cosine, sine)
+    lines = Pair(*(stack(parts, axis=axis) for parts in zip(*y, strict=True)))
+    lines = _transform(lines, axis + 1, scale)
+    rest = _each(lambda part: read_along(part, axis, 1, half(radix) - 1), lines)
+    rest = _each(lambda part: flip(part, axes=(axis, axis + 1)), Pair(rest.re, -rest.im))
+
+    def in_order(*both: Any) -> Any:
+        full = move_axis(concatenate(both, axis=axis), axis, axis + 1)
+        return read_along(reshape(full, shape=x.shape), axis, 0, half(points))
+
+    return Pair(*map(in_order, lines, rest))
+
+
+def _to_odd(x: Pair, axis: int, points: int, scale: float, radix: int) -> Any:
+    """The inverse of `_of_odd`, in the opposite order: the last stage is a butterfly."""
+    left = points // radix
+
+    def line(k: int) -> Pair:
+        """The numbers k, ``k + radix``, ..., the later half from conjugates of mirror images."""
+        first = _each(lambda part: read_along(part, axis, k, half(left), radix), x)
+        mirrored = radix - k
+        rest = _each(lambda part: read_along(part, axis, mirrored, left // 2, radix), x)
+        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        return Pair(*(concatenate(both, axis=axis) for both in zip(first, rest, strict=True)))
+
+    parts = zip(*map(line, range(half(radix))), strict=True)
+    lines = _inverse(Pair(*(stack(part, axis=axis) for part in parts)), axis + 1, scale)
+    shape = (*x.re.shape[:axis], left, *x.re.shape[axis + 1 :])
+    y = [
+        _each(lambda part, k=k: reshape(read_along(part, axis, k, 1), shape=shape), lines)
+        for k in range(half(radix))
+    ]
+    for k, (cosine, sine) in enumerate(_multiples(points, half(radix), axis, x.re), 1):
+        y[k] = by(y[k], cosine, -sine)
+    return concatenate(_butterfly_to_real(y), axis=axis)
+
+
+def _butterfly_of_real(x: Sequence[Any]) -> list[Pair]:
+    """The first half of the transform of an odd number of real numbers."""
+    evens, odds = zip(*((a + b, a - b) for a, b in zip(x[1:], x[:0:-1], strict=True)), strict=True)
+    y = [Pair(sum(evens[: len(x) // 2], x[0]), zeros(x[0].shape, x[0].dtype))]
+    for cosines, sines in _halves(len(x)):
+        y.append(Pair(_dot(evens, cosines) + x[0], -_dot(odds, sines)))
+    return y
+
+
+def _butterfly_to_real(y: Sequence[Pair]) -> list[Any]:
+    """The unscaled inverse transform to an odd number of real numbers, from its first half."""
+    first, *rest = y
+    re, im = ([part * 2.0 for part in parts] for parts in zip(*rest, strict=True))
+    x = [first.re] * (2 * len(rest) + 1)
+    x[0] = sum(re, first.re)
+    for j, (cosines, sines) in enumerate(_halves(len(x)), 1):
+        even, odd = _dot(re, cosines) + first.re, _dot(im, sines)
+        x[j], x[-j] = even - odd, even + odd
+    return x
+
+
+def _halves(points: int) -> list[tuple[list[float], ...]]:
+    """Cosines and sines of ``j k / points`` of a turn: a row for each j, up to half of them."""
+    numbers = np.arange(1, points // 2 + 1)
+    return [cosines_and_sines(j * numbers % points, points) for j in numbers]
+
+
+def _dot(x: Sequence[Any], weights: Sequence[float]) -> Any:
+    return reduce(operator.add, map(operator.mul, x, weights))
 
 
 def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
@@ -146,6 +241,8 @@ def _opposite(x: Any, axes: Sequence[int]) -> Any:
 
 def _to_real(x: Pair, axis: int, points: int, scale: float) -> Any:
     """The scaled inverse transform to real numbers, from the first half."""
+    if radix := _odd_radix(points):
+        return _to_odd(x, axis, points, scale, radix)
     if points % 2 or points <= WRITTEN_OUT:
         rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
         rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
@@ -232,6 +329,20 @@ def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
         for part in (COSINE, SINE)
     )
     return cosine, sine
+
+
+def _multiples(points: int, count: int, axis: int, like: Any) -> list[tuple[Any, Any]]:
+    """Twiddle factors of the lines 1, 2, ... after a first butterfly of ``2 count - 1`` points."""
+    left = points // (2 * count - 1)
+    table = [
+        cast(turns_p(size=count * left, steps=points, part=part), dtype=like.dtype)
+        for part in (COSINE, SINE)
+    ]
+
+    def of_line(part: Any, k: int) -> Any:
+        return _along(read_along(part, 0, 0, left, k), axis, like.ndim)
+
+    return [(of_line(table[0], k), of_line(table[1], k)) for k in range(1, count)]
 
 
 def _without_ends(x: Any, axis: int, points: int) -> Any:
