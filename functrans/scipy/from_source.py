@@ -16,13 +16,14 @@ FROM_SOURCE = {
     "spline_filter1d uniform_filter uniform_filter1d variance vectorized_filter",
     "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
-    "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
-    "ellip ellipap ellipord filtfilt findfreqs firwin firwin2 freqs freqs_zpk freqz freqz_sos "
-    "freqz_zpk gammatone gauss_spline group_delay hilbert hilbert2 iircomb iirdesign iirfilter "
-    "iirnotch iirpeak lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk "
-    "medfilt minimum_phase normalize order_filter qspline1d resample residue residuez sos2tf "
-    "sos2zpk sosfilt_zi sosfiltfilt sosfreqz square ss2tf ss2zpk tf2sos tf2ss tf2zpk "
-    "vectorstrength wiener zpk2sos zpk2ss zpk2tf",
+    "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 coherence cspline1d cspline1d_eval "
+    "deconvolve detrend dlsim ellip ellipap ellipord filtfilt findfreqs firwin firwin2 freqs "
+    "freqs_zpk freqz freqz_sos freqz_zpk gammatone gauss_spline group_delay hilbert hilbert2 "
+    "iircomb iirdesign iirfilter iirnotch iirpeak lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk "
+    "lp2lp lp2lp_zpk medfilt minimum_phase normalize order_filter periodogram qspline1d resample "
+    "resample_poly residue residuez savgol_filter sos2tf sos2zpk sosfilt_zi sosfiltfilt sosfreqz "
+    "spectrogram square ss2tf ss2zpk stft tf2sos tf2ss tf2zpk vectorstrength welch wiener zpk2sos "
+    "zpk2ss zpk2tf",
     "signal.windows": "chebwin dpss general_cosine general_hamming kaiser kaiser_bessel_derived "
     "taylor",
     "sparse.csgraph": "laplacian",

@@ -37,6 +37,8 @@ _OTHER = {
     "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
+    "scipy.signal._signaltools": lazy("functrans.scipy.signal.polyphase:NAMES"),
+    "scipy.signal._spectral_py": lazy("functrans.scipy.signal.spectra:NAMES"),
     "scipy.spatial.transform._rotation": lazy("functrans.scipy.source.rotations:NAMES"),
     "scipy.spatial.transform._rotation_xp": lazy("functrans.scipy.source.rotations:FORMULAS"),
 }
