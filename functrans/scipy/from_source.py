@@ -8,12 +8,13 @@ FROM_SOURCE = {
     "cluster.vq": "whiten",
     "constants": "convert_temperature lambda2nu nu2lambda",
     "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
-    "ndimage": "affine_transform center_of_mass convolve convolve1d correlate correlate1d "
-    "extrema gaussian_gradient_magnitude gaussian_laplace generic_laplace histogram "
-    "labeled_comprehension laplace map_coordinates maximum maximum_filter maximum_filter1d "
-    "maximum_position median median_filter minimum minimum_filter minimum_filter1d "
-    "minimum_position percentile_filter prewitt rank_filter shift sobel spline_filter "
-    "spline_filter1d uniform_filter uniform_filter1d variance vectorized_filter",
+    "ndimage": "affine_transform center_of_mass convolve convolve1d correlate correlate1d extrema "
+    "gaussian_gradient_magnitude gaussian_laplace generic_gradient_magnitude generic_laplace "
+    "histogram labeled_comprehension laplace map_coordinates maximum maximum_filter "
+    "maximum_filter1d maximum_position mean median median_filter minimum minimum_filter "
+    "minimum_filter1d minimum_position percentile_filter prewitt rank_filter shift sobel "
+    "spline_filter spline_filter1d standard_deviation sum_labels uniform_filter uniform_filter1d "
+    "variance vectorized_filter zoom",
     "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 coherence cspline1d cspline1d_eval "

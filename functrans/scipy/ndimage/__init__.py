@@ -11,10 +11,8 @@ from functrans.scipy.ndimage.gaussian import *  # noqa: F403
 from functrans.scipy.ndimage.gaussian import __all__ as _gaussian
 from functrans.scipy.ndimage.interpolation import *  # noqa: F403
 from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
-from functrans.scipy.ndimage.measurements import *  # noqa: F403
-from functrans.scipy.ndimage.measurements import __all__ as _measurements
 
-__all__ = [*_gaussian, *_interpolation, *_measurements]
+__all__ = [*_gaussian, *_interpolation]
 
 _scipy = _lazy("scipy:ndimage")
 

@@ -1,4 +1,4 @@
-"""Spline interpolation of images at coordinates; rotation and zoom."""
+"""Spline interpolation of images at coordinates; and rotation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from functrans.scipy.ndimage.boundaries import (
     check_constant,
     check_mode,
     extended,
-    per_axis,
     result_dtype,
     stored,
 )
@@ -29,7 +28,7 @@ from functrans.scipy.ndimage.splines import LARGEST_ORDER, coefficients, doubles
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
-__all__ = ["rotate", "zoom"]
+__all__ = ["rotate"]
 
 MARGIN = 12
 """The padding of an image whose continuation a spline filter cannot represent exactly."""
@@ -229,51 +228,6 @@ def rounded(x: Any, dtype: Any) -> Any:
 def open_grid(shape: Sequence[int]) -> list[Any]:
     """The indices along each axis, in shapes that broadcast."""
     return list(np.ogrid[tuple(slice(0, n) for n in shape)]) if shape else []
-
-
-@answers("scipy.ndimage:zoom")
-def zoom(
-    input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False,
-) -> Any:  # fmt: skip
-    """Zoom an image.
-
-    Parameters
-    ----------
-    input : array
-    zoom : number or sequence
-        The factor, for all axes or for each axis. It must not be traced.
-    output, order, mode, cval, prefilter : optional
-        As in SciPy; ``output`` is a dtype, or an array that the traced function made.
-    grid_mode : bool, optional
-        Whether the elements represent pixel areas rather than points.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.zoom(x, 2, order=1))(np.array([0.0, 3.0])).round(12)
-    array([0., 1., 2., 3.])
-    """
-    x = array(input)
-    if isinstance(zoom, Tracer):
-        raise UnsupportedNumPyError(
-            f"a traced factor of zoom is not supported{located(user_source())}: it decides on the "
-            "shape of the result. affine_transform takes one, with output_shape"
-        )
-    shape = [round(n * z) for n, z in zip(x.shape, per_axis(zoom, x.ndim, "zoom"), strict=True)]
-    coordinates = []
-    for at, size, places in zip(open_grid(shape), x.shape, shape, strict=True):
-        if grid_mode:
-            coordinates.append((at + 0.5) * (size / max(places, 1)) - 0.5)
-        else:
-            coordinates.append(at * ((size - 1) / (places - 1) if places > 1 else 1.0))
-    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
 
 
 @answers("scipy.ndimage:rotate")

@@ -35,6 +35,7 @@ Function = Callable[..., Any]
 _OTHER = {
     "scipy.ndimage._filters": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
+    "scipy.ndimage._measurements": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
     "scipy.signal._signaltools": lazy("functrans.scipy.signal.polyphase:NAMES"),
