@@ -231,7 +231,7 @@ class _At:
         return _At(self._x, index)
 
     def _with(self, operation: Function, y: Any, copy: bool | None) -> Any:
-        fixed = holds_tracer(y) and not isinstance(self._x, Tracer)
+        fixed = holds_tracer(y) and type(self._x) is np.ndarray
         x = ours.array(self._x) if copy or fixed else self._x
         x[self._index] = operation(x[self._index], y)
         return x
