@@ -30,13 +30,14 @@ FROM_SOURCE = {
     "sparse.csgraph": "laplacian",
     "spatial": "distance_matrix geometric_slerp minkowski_distance minkowski_distance_p procrustes",
     "spatial.distance": "jensenshannon",
-    "stats": "alexandergovern anderson_ksamp ansari bartlett brunnermunzel "
-    "chi2_contingency combine_pvalues cramervonmises_2samp differential_entropy directional_stats "
-    "epps_singleton_2samp expectile false_discovery_control fligner friedmanchisquare gzscore "
-    "kstat kstatvar kurtosistest levene lmoment median_test mode mood normaltest obrientransform "
-    "page_trend_test percentileofscore probplot quantile ranksums relfreq scoreatpercentile "
-    "sigmaclip skewtest somersd spearmanrho theilslopes tmax tmean tmin "
-    "ttest_ind_from_stats yeojohnson_llf",
+    "stats": "alexandergovern anderson_ksamp ansari bartlett boxcox_llf brunnermunzel "
+    "chi2_contingency circmean circvar combine_pvalues cramervonmises_2samp describe "
+    "differential_entropy directional_stats entropy epps_singleton_2samp expectile f_oneway "
+    "false_discovery_control fligner friedmanchisquare gmean gstd gzscore jarque_bera kstat "
+    "kstatvar kurtosis kurtosistest levene lmoment median_test mode mood normaltest "
+    "obrientransform page_trend_test pearsonr percentileofscore probplot quantile ranksums relfreq "
+    "scoreatpercentile sem sigmaclip skew skewtest somersd spearmanrho theilslopes tmax tmean tmin "
+    "ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel variation yeojohnson_llf zmap zscore",
     "stats.contingency": "chi2_contingency expected_freq",
     "stats.qmc": "geometric_discrepancy scale",
 }

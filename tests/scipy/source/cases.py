@@ -116,19 +116,21 @@ _SIGNAL = [
 ]
 
 _OF_ONE_SAMPLE = (
-    "differential_entropy expectile gzscore kstat kstatvar kurtosistest lmoment "
-    "mode normaltest obrientransform probplot relfreq sigmaclip skewtest theilslopes tmax tmean "
-    "tmin"
+    "circmean circvar describe differential_entropy entropy expectile gmean gstd gzscore "
+    "jarque_bera kstat kstatvar kurtosis kurtosistest lmoment mode normaltest obrientransform "
+    "probplot relfreq sem sigmaclip skew skewtest theilslopes tmax tmean tmin variation zscore"
 )
 _OF_TWO_SAMPLES = (
-    "alexandergovern ansari bartlett brunnermunzel cramervonmises_2samp "
-    "epps_singleton_2samp fligner levene median_test mood ranksums somersd spearmanrho"
+    "alexandergovern ansari bartlett brunnermunzel cramervonmises_2samp epps_singleton_2samp "
+    "f_oneway fligner levene median_test mood pearsonr ranksums somersd spearmanrho ttest_ind "
+    "ttest_rel zmap"
 )
 _STATS = [
     *((f"stats.{name}", (POSITIVE,), 0) for name in _OF_ONE_SAMPLE.split()),
     *((f"stats.{name}", (X, Y), i) for name in _OF_TWO_SAMPLES.split() for i in (0, 1)),
     *((f"stats.{name}", (LIKELY,), 0) for name in ("combine_pvalues", "false_discovery_control")),
     ("stats.anderson_ksamp", ([X, Y],), 0),
+    ("stats.boxcox_llf", (0.3, POSITIVE), 1),
     ("stats.chi2_contingency", (COUNTS,), 0),
     ("stats.contingency.chi2_contingency", (COUNTS,), 0),
     ("stats.contingency.expected_freq", (COUNTS,), 0),
@@ -140,6 +142,7 @@ _STATS = [
     ("stats.qmc.scale", (LIKELY[:8].reshape(4, 2), [-1, -2], [1, 2]), 0),
     *(("stats.quantile", (X, 0.3), i) for i in (0, 1)),
     ("stats.scoreatpercentile", (X, 30), 0),
+    *(("stats.ttest_1samp", (X, 0.3), i) for i in (0, 1)),
     *(("stats.ttest_ind_from_stats", (1.0, 2.0, 10, 1.5, 2.5, 12), i) for i in (0, 1, 4)),
     *(("stats.yeojohnson_llf", (0.5, X), i) for i in (0, 1)),
 ]
