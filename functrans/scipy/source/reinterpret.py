@@ -33,6 +33,7 @@ from functrans.trace.tracer import Tracer
 Function = Callable[..., Any]
 
 _OTHER = {
+    "scipy.interpolate._cubic": lazy("functrans.scipy.interpolate.cubic:NAMES"),
     "scipy.ndimage._filters": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._measurements": lazy("functrans.scipy.ndimage.kernels:NAMES"),
