@@ -11,6 +11,7 @@ from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window
 from functrans.scipy.define import answers
 from functrans.scipy.entries import of_scipys
+from functrans.scipy.signal.fits import LINALG
 from functrans.trace.tracer import Tracer
 
 __all__ = ["upfirdn"]
@@ -21,7 +22,7 @@ def _firwin(*args: Any, **kwargs: Any) -> Any:
     return array(of_scipys("signal", "firwin")(*args, **kwargs))
 
 
-NAMES = {"firwin": _firwin}
+NAMES = {"firwin": _firwin, "linalg": LINALG}
 """The replacements for names in SciPy's module of filters and resampling."""
 
 

@@ -39,6 +39,7 @@ _OTHER = {
     "scipy.ndimage._measurements": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
+    "scipy.signal._savitzky_golay": lazy("functrans.scipy.signal.fits:NAMES"),
     "scipy.signal._signaltools": lazy("functrans.scipy.signal.polyphase:NAMES"),
     "scipy.signal._spectral_py": lazy("functrans.scipy.signal.spectra:NAMES"),
     "scipy.stats._axis_nan_policy": lazy("functrans.scipy.stats.slices:NAMES"),
