@@ -155,6 +155,11 @@ _OTHERS = [
     ("constants.convert_temperature", (W, "C", "K"), 0),
     ("constants.lambda2nu", (W,), 0),
     ("constants.nu2lambda", (W,), 0),
+    *(("linalg.block_diag", (ROWS, SQUARE), i) for i in (0, 1)),
+    *(("linalg.khatri_rao", (ROWS, SQUARE), i) for i in (0, 1)),
+    ("linalg.convolution_matrix", (B, 4, "same"), 0),
+    ("linalg.fiedler", (X,), 0),
+    *(("linalg.leslie", (B, W), i) for i in (0, 1)),
     *((f"integrate.{name}", (X,), 0) for name in (
         "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
     )),
