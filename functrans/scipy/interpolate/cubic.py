@@ -1,15 +1,18 @@
 """Piecewise cubic interpolants: cubic splines, monotone cubics (PCHIP) and Akima's method.
 
-Sources: de Boor, A Practical Guide to Splines (1978), chapter IV; Fritsch and Butland, SIAM J. Sci.
-Stat. Comput. 5 (1984) for the slopes of PCHIP; Akima, J. ACM 17 (1970).
+The slopes of cubic splines are found by SciPy's source. Sources of the others: Fritsch and Butland,
+SIAM J. Sci. Stat. Comput. 5 (1984) for PCHIP; Akima, J. ACM 17 (1970).
 """
 
 from __future__ import annotations
 
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
 from functrans.scipy.interpolate.piecewise import (
@@ -20,9 +23,32 @@ from functrans.scipy.interpolate.piecewise import (
     hermite,
     must_be_finite,
 )
+from functrans.scipy.source.reinterpret import module, reinterpreted
+
+solve_banded = lazy("functrans.scipy.linalg:solve_banded")
+
+_CUBIC = "scipy.interpolate._cubic"
 
 
-class CubicSpline(PPoly):
+class CubicHermiteSpline(PPoly):
+    """The piecewise cubic with given values and slopes, as `scipy.interpolate.CubicHermiteSpline`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans.scipy.interpolate import CubicHermiteSpline
+    >>> CubicHermiteSpline(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.0, 3.0]))(0.5)
+    array(0.125)
+    """
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, values, axis = data_of(x, y, axis)
+        slopes = np.moveaxis(inexact(dydx), axis, 0)
+        must_be_finite(slopes, "dydx")
+        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+
+
+class CubicSpline(CubicHermiteSpline):
     """The cubic spline through data points: piecewise cubic, with two continuous derivatives.
 
     As `scipy.interpolate.CubicSpline`; differentiable in the evaluation points, the data and the
@@ -52,132 +78,45 @@ class CubicSpline(PPoly):
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        x, values, axis = data_of(x, y, axis)
-        if extrapolate is None:
-            extrapolate = "periodic" if bc_type == "periodic" else True
-        slopes = _slopes(x, values, bc_type)
-        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+        _by_source()(self, x, y, axis, bc_type, extrapolate)
+
+    def _validate_bc(self, bc_type: Any, y: Any, *expected: Any) -> Any:
+        if isinstance(bc_type, str) and bc_type == "periodic":  # whether it is, may be unknown
+            check_periodic(y)
+            return [bc_type, bc_type], y
+        scipys = module(_CUBIC).CubicSpline
+        return reinterpreted(scipys._validate_bc)(bc_type, y, *expected)
 
 
-def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
-    """The slopes at the data points that make the second derivative continuous."""
-    n = x.shape[0]
-    if n < 2:
+@cached(1)
+def _by_source() -> Any:
+    """SciPy's `CubicSpline.__init__`, whose ``super()`` is that of our class."""
+    copied = reinterpreted(module(_CUBIC).CubicSpline.__init__)
+    cells = (CellType(CubicSpline),)
+    return FunctionType(copied.__code__, copied.__globals__, "__init__", None, cells)
+
+
+def _prepared(x: Any, y: Any, axis: int, **options: Any) -> Any:
+    x, values, axis = data_of(x, y, axis)
+    if x.shape[0] < 2:
         raise ValueError("`x` must contain at least 2 elements.")
-    tail = y.shape[1:]
-    values = y.reshape(n, -1)
-    h = np.diff(x)
-    secant = np.diff(values, axis=0) / h[:, None]
-    if isinstance(bc_type, str) and bc_type == "periodic":
-        check_periodic(y)
-        return _periodic(n, h, secant).reshape(n, *tail)
-    ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
-    if len(ends) != 2:
-        raise ValueError("`bc_type` must contain 2 elements to specify start and end conditions.")
-    if n == 2:  # not-a-knot needs two intervals: with one, the secant
-        ends = tuple((1, None) if end == "not-a-knot" else end for end in ends)
-    if n == 3 and ends == ("not-a-knot", "not-a-knot"):
-        return _parabola(h, secant).reshape(n, *tail)
-    rows = [_end(ends[0], h, secant, tail, left=True)]
-    rows += [
-        (
-            i - 1,
-            [h[i], 2 * (h[i - 1] + h[i]), h[i - 1]],
-            3 * (h[i] * secant[i - 1] + h[i - 1] * secant[i]),
-        )
-        for i in range(1, n - 1)
-    ]
-    rows.append(_end(ends[1], h, secant, tail, left=False))
-    return _solved(n, rows).reshape(n, *tail)
+    return x, np.diff(x), values, axis, None
 
 
-def _solved(n: int, rows: Any) -> Any:
-    """Solve a system whose rows are tuples of first column, coefficients and right-hand side."""
-    matrix = np.stack(
-        [
-            concatenate(
-                [
-                    np.zeros(start % n),
-                    np.stack([np.asarray(c) if isinstance(c, float) else c for c in coefficients]),
-                    np.zeros(n - start % n - len(coefficients)),
-                ]
-            )
-            for start, coefficients, _ in rows
-        ]
-    )
-    return np.linalg.solve(matrix, np.stack([right for _, _, right in rows]))
+WORTH_BANDS = 150
+"""The number of points from which a system is solved in its bands in less time than as a matrix."""
 
 
-def _end(condition: Any, h: Any, secant: Any, tail: Any, left: bool) -> tuple[int, list[Any], Any]:
-    """A boundary condition as a row: first column, coefficients and right-hand side."""
-    n = h.shape[0] + 1
-    if isinstance(condition, str):
-        named = {"clamped": (1, 0.0), "natural": (2, 0.0), "not-a-knot": None}
-        if condition not in named:
-            raise ValueError(f"bc_type={condition} is not allowed.")
-        condition = named[condition]
-    i, j = (0, 1) if left else (n - 2, n - 3)
-    if condition is None:
-        near, far = h[i], h[j]
-        both = near + far
-        right = ((near + 2 * both) * far * secant[i] + near**2 * secant[j]) / both
-        coefficients = [far, both]
-    else:
-        order, value = condition
-        given = secant[i] if value is None else inexact(value)
-        given = np.broadcast_to(given, tail).reshape(-1) if value is not None else given
-        if order == 1:
-            return (0, [1.0, 0.0], given) if left else (n - 2, [0.0, 1.0], given)
-        if order != 2:
-            raise ValueError("The specified derivative order must be 1 or 2.")
-        right = 3 * secant[i] + (-0.5 if left else 0.5) * h[i] * given
-        coefficients = [2.0, 1.0]
-    if left:
-        return 0, coefficients, right
-    return n - 2, coefficients[::-1], right
+def _tridiagonal(l_and_u: Any, bands: Any, b: Any, **options: Any) -> Any:
+    if bands.shape[-1] >= WORTH_BANDS:
+        return solve_banded(l_and_u, bands, b)
+    above, middle, below = bands
+    matrix = np.diag(above[1:], 1) + np.diag(middle) + np.diag(below[:-1], -1)
+    return np.linalg.solve(matrix, b)
 
 
-def _parabola(h: Any, secant: Any) -> Any:
-    bend = (secant[1] - secant[0]) / (h[0] + h[1])
-    first = secant[0] - bend * h[0]
-    return np.stack([first, first + 2 * bend * h[0], first + 2 * bend * (h[0] + h[1])])
-
-
-def _periodic(n: int, h: Any, secant: Any) -> Any:
-    """The slopes of a periodic spline, whose last point equals the first."""
-    count = n - 1
-    if count == 1:
-        return np.zeros_like(concatenate([secant, secant]))
-    matrix = np.zeros((count, count))
-    indices = np.arange(count)
-    before = np.roll(h, 1)
-    one = np.eye(count)
-    matrix = (
-        np.diag(2 * (h + before))
-        + one[(indices - 1) % count] * h[:, None]
-        + one[(indices + 1) % count] * before[:, None]
-    )
-    right = 3 * (h[:, None] * np.roll(secant, 1, axis=0) + before[:, None] * secant)
-    slopes = np.linalg.solve(matrix, right)
-    return concatenate([slopes, slopes[:1]])
-
-
-class CubicHermiteSpline(PPoly):
-    """The piecewise cubic with given values and slopes, as `scipy.interpolate.CubicHermiteSpline`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans.scipy.interpolate import CubicHermiteSpline
-    >>> CubicHermiteSpline(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.0, 3.0]))(0.5)
-    array(0.125)
-    """
-
-    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        x, values, axis = data_of(x, y, axis)
-        slopes = np.moveaxis(inexact(dydx), axis, 0)
-        must_be_finite(slopes, "dydx")
-        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+NAMES: dict[str, Any] = {"prepare_input": _prepared, "solve_banded": _tridiagonal}
+"""The replacements for names in SciPy's module, which branches on elements to check them."""
 
 
 class PchipInterpolator(PPoly):

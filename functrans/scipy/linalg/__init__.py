@@ -11,6 +11,7 @@ from typing import Any
 import scipy.linalg as _scipy
 
 from functrans.scipy.define import refused as _refused
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.linalg.banded import (
     cho_solve_banded,
     cholesky_banded,
@@ -82,18 +83,13 @@ from functrans.scipy.linalg.spectra import (
 )
 from functrans.scipy.linalg.structured import (
     bandwidth,
-    block_diag,
     circulant,
     clarkson_woodruff_transform,
     companion,
-    convolution_matrix,
-    fiedler,
     fiedler_companion,
     hankel,
     ishermitian,
     issymmetric,
-    khatri_rao,
-    leslie,
     orthogonal_procrustes,
     subspace_angles,
     toeplitz,
@@ -114,12 +110,11 @@ _INSTEAD = {
 """The functions without a traced form, and what to write instead."""
 
 __all__ = [
-    "bandwidth", "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cho_solve_banded",
-    "cholesky", "cholesky_banded", "circulant", "clarkson_woodruff_transform", "companion",
-    "convolution_matrix", "coshm", "cosm", "det", "diagsvd", "eig", "eig_banded", "eigh",
-    "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm",
-    "expm_cond", "expm_frechet", "fiedler", "fiedler_companion", "fractional_matrix_power",
-    "hankel", "hessenberg", "inv", "ishermitian", "issymmetric", "khatri_rao", "ldl", "leslie",
+    "bandwidth", "cdf2rdf", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky",
+    "cholesky_banded", "circulant", "clarkson_woodruff_transform", "companion", "coshm", "cosm",
+    "det", "diagsvd", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded",
+    "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_cond", "expm_frechet", "fiedler_companion",
+    "fractional_matrix_power", "hankel", "hessenberg", "inv", "ishermitian", "issymmetric", "ldl",
     "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "matrix_balance", "norm",
     "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "qr_multiply",
     "rq", "rsf2csf", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant",
@@ -133,9 +128,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(_scipy, name):
         raise AttributeError(f"functrans.scipy.linalg has no {name!r}")
+    if name in _INSTEAD:
+        return _refused(getattr(_scipy, name), _INSTEAD[name])
     # functions of sizes alone, whose results are constants, are SciPy's own
-    found = getattr(_scipy, name)
-    return _refused(found, _INSTEAD[name]) if name in _INSTEAD else found
+    return _of_scipys("linalg", name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from functrans import numpy as fnp
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, common_dtype, inexact, known
 from functrans.numpy.define import refuse
-from functrans.ops.arrays.structural import astype, broadcast_to, reshape
+from functrans.ops.arrays.structural import astype, broadcast_to
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.matrices import above, adjoint, broadcast_leading, product, transposed
 from functrans.ops.linalg.qr import qr_p
@@ -21,9 +21,8 @@ from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
 __all__ = [
-    "bandwidth", "block_diag", "circulant", "clarkson_woodruff_transform", "companion",
-    "convolution_matrix", "fiedler", "fiedler_companion", "hankel", "ishermitian", "issymmetric",
-    "khatri_rao", "leslie", "orthogonal_procrustes", "subspace_angles", "toeplitz",
+    "bandwidth", "circulant", "clarkson_woodruff_transform", "companion", "fiedler_companion",
+    "hankel", "ishermitian", "issymmetric", "orthogonal_procrustes", "subspace_angles", "toeplitz",
 ]  # fmt: skip
 
 # -- matrices built from vectors -------------------------------------------------------------------
@@ -103,39 +102,6 @@ def companion(a: Any) -> Any:
     return above(first, broadcast_to(rest, shape=(*first.shape[:-2], n - 1, n)))
 
 
-@answers(scipy.linalg.convolution_matrix)
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrices of convolution with given vectors, for operands of ``n`` elements.
-
-    Parameters
-    ----------
-    a : array of shape (..., M)
-    n : int
-    mode : {'full', 'valid', 'same'}
-        The part of the full convolution, as for `numpy.convolve`.
-    """
-    x = array(a)
-    m = x.shape[-1]
-    if n <= 0:
-        raise ValueError("n must be a positive integer.")
-    if mode not in ("full", "valid", "same"):
-        raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
-    nothing = np.zeros(n - 1, x.dtype)
-    column = _joined(x, broadcast_to(nothing, shape=(*x.shape[:-1], n - 1)))
-    whole = toeplitz_of(column, _joined(x[..., :1], broadcast_to(nothing, shape=(n - 1,))))
-    left_out = 0 if mode == "full" else min(m, n) - 1
-    start = left_out if mode == "valid" else left_out // 2
-    stop = whole.shape[-2] - (left_out if mode == "valid" else left_out - start)
-    return whole[..., start:stop, :]
-
-
-@answers(scipy.linalg.fiedler)
-def fiedler(a: Any) -> Any:
-    """Fiedler matrices: absolute differences of the elements of vectors of shape (..., N)."""
-    x = array(a)
-    return abs(x[..., :, None] - x[..., None, :])
-
-
 @answers(scipy.linalg.fiedler_companion)
 def fiedler_companion(a: Any) -> Any:
     """Pentadiagonal (Fiedler) companion matrices of polynomials, from their coefficients."""
@@ -153,64 +119,7 @@ def fiedler_companion(a: Any) -> Any:
     return fnp.where(coefficient, -coefficients[..., which], np.asarray(one, x.dtype))
 
 
-@answers(scipy.linalg.leslie)
-def leslie(f: Any, s: Any) -> Any:
-    """Leslie matrices of N fecundities (first row) and N - 1 survival rates (subdiagonal)."""
-    first, below = array(f), array(s)
-    if first.shape[-1] != below.shape[-1] + 1:
-        raise ValueError("The length of s must be one less than the length of f.")
-    dtype = common_dtype(first, below)
-    below = astype(below, dtype)[..., :, None] * np.eye(
-        below.shape[-1], first.shape[-1], dtype=dtype
-    )
-    return above(astype(first, dtype)[..., None, :], below)
-
-
-# -- matrices built from matrices ------------------------------------------------------------------
-
-
-@answers(scipy.linalg.block_diag)
-def block_diag(*arrs: Any) -> Any:
-    """Block diagonal matrices; a vector is a block of one row.
-
-    Parameters
-    ----------
-    *arrs : array of shape (..., M, N)
-    """
-    blocks = [fnp.atleast_2d(array(x)) for x in arrs]
-    dtype = common_dtype(*blocks)
-    leading: tuple[int, ...] = ()
-    for x in blocks:
-        leading = broadcast_leading(leading, x.shape[:-2])
-    width = sum(x.shape[-1] for x in blocks)
-    rows, start = [], 0
-    for x in blocks:
-        m, n = x.shape[-2:]
-        whole = broadcast_to(astype(x, dtype), shape=(*leading, m, n))
-        left, right = (np.zeros((*leading, m, gap), dtype) for gap in (start, width - start - n))
-        rows.append(fnp.concatenate([left, whole, right], -1))
-        start += n
-    return fnp.concatenate(rows, -2)
-
-
-@answers(scipy.linalg.khatri_rao)
-def khatri_rao(a: Any, b: Any) -> Any:
-    """Khatri-Rao products: the Kronecker products of corresponding columns.
-
-    Parameters
-    ----------
-    a : array of shape (..., M, K)
-    b : array of shape (..., N, K)
-
-    Returns
-    -------
-    array of shape (..., M * N, K)
-    """
-    x, y = array(a), array(b)
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError("The number of columns for both arrays should be equal.")
-    whole = x[..., :, None, :] * y[..., None, :, :]
-    return reshape(whole, shape=(*whole.shape[:-3], x.shape[-2] * y.shape[-2], x.shape[-1]))
+# -- pairs of matrices -----------------------------------------------------------------------------
 
 
 @answers(scipy.linalg.orthogonal_procrustes)

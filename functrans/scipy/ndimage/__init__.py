@@ -9,12 +9,10 @@ from functrans.lazily import lazy as _lazy
 from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.ndimage.gaussian import *  # noqa: F403
 from functrans.scipy.ndimage.gaussian import __all__ as _gaussian
-from functrans.scipy.ndimage.interpolation import *  # noqa: F403
-from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
-from functrans.scipy.ndimage.measurements import *  # noqa: F403
-from functrans.scipy.ndimage.measurements import __all__ as _measurements
+from functrans.scipy.ndimage.rotation import *  # noqa: F403
+from functrans.scipy.ndimage.rotation import __all__ as _rotation
 
-__all__ = [*_gaussian, *_interpolation, *_measurements]
+__all__ = [*_gaussian, *_rotation]
 
 _scipy = _lazy("scipy:ndimage")
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.numpy.arrays import astype
 from functrans.numpy.padding import pad
@@ -41,21 +40,6 @@ def extended(x: Any, widths: Sequence[tuple[int, int]], mode: str, cval: Any) ->
     check_constant(cval, x)
     name = _NUMPYS[mode]
     return pad(x, widths, name, **({"constant_values": cval} if name == "constant" else {}))
-
-
-def per_axis(given: Any, count: int, name: str) -> list[Any]:
-    """Expand one value, or check a sequence of values, to one for each axis."""
-    if isinstance(given, str) or np.ndim(given) == 0:
-        return [given] * count
-    found = list(given)
-    if len(found) != count:
-        raise RuntimeError(f"{name} must have length equal to input rank")
-    return found
-
-
-def axes_in_order(axes: Any, ndim: int) -> tuple[int, ...]:
-    """The axes of a filter in the order given, which is that of its sizes; all axes for None."""
-    return tuple(range(ndim)) if axes is None else normalize_axis_tuple(axes, ndim)
 
 
 def result_dtype(output: Any, *operands: Any) -> Any:

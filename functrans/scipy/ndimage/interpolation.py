@@ -1,4 +1,4 @@
-"""Spline interpolation of images at coordinates; rotation and zoom."""
+"""Spline interpolation of images at coordinates."""
 
 from __future__ import annotations
 
@@ -8,31 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError, UnsupportedNumPyError
-from functrans.numpy.arrays import array, astype, inexact
-from functrans.numpy.shapes import moveaxis
-from functrans.ops.arrays.structural import expand_axes
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import astype, inexact
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.gather import gather
-from functrans.ops.indexing.views import unlinked
-from functrans.ops.linalg.products import matmul
-from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import (
     check_constant,
-    check_mode,
-    extended,
-    per_axis,
-    result_dtype,
-    stored,
 )
-from functrans.scipy.ndimage.splines import LARGEST_ORDER, coefficients, doubles, spline_weights
-from functrans.trace.source import located, user_source
-from functrans.trace.tracer import Tracer
-
-__all__ = ["rotate", "zoom"]
-
-MARGIN = 12
-"""The padding of an image whose continuation a spline filter cannot represent exactly."""
+from functrans.scipy.ndimage.splines import spline_weights
 
 # -- coordinates beyond the boundary ---------------------------------------------------------------
 
@@ -120,28 +103,6 @@ _INDICES: dict[str, Callable[[Any, int], Any]] = {
 # -- interpolation ---------------------------------------------------------------------------------
 
 
-def _interpolated(
-    input: Any, coordinates: Sequence[Any], output: Any, order: int, mode: str, cval: Any,
-    prefilter: bool,
-) -> Any:  # fmt: skip
-    """Interpolate at coordinates of the first axes; the remaining axes come last in the result."""
-    if not 0 <= order <= LARGEST_ORDER:
-        raise RuntimeError("spline order not supported")
-    check_mode(mode)
-    image = array(input)
-    dtype = result_dtype(output, image)
-    x, margin = doubles(image), 0
-    count = len(coordinates)
-    if prefilter and order > 1:
-        if mode in ("nearest", "grid-constant"):
-            margin = MARGIN
-            widths = [(MARGIN, MARGIN)] * count + [(0, 0)] * (x.ndim - count)
-            x = extended(x, widths, mode, cval)
-        for axis in range(count):
-            x = coefficients(x, axis, order, mode)
-    return stored(rounded(at_coordinates(x, coordinates, order, mode, cval, margin), dtype), output)
-
-
 def at_coordinates(
     x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, margin: int
 ) -> Any:
@@ -155,7 +116,6 @@ def at_coordinates(
         _Taps(astype(at, np.float64) + margin, size, order, mode)
         for at, size in zip(places, x.shape, strict=False)
     ]
-    rest = x.ndim - count
     total = None
     for each in product(range(order + 1), repeat=count):
         weight: Any = 1.0
@@ -165,17 +125,12 @@ def at_coordinates(
                       axes=tuple(range(count)))  # fmt: skip
         if mode == "grid-constant":
             there = [along.present[n] for along, n in zip(taps, each, strict=True)]
-            seen = select(_apart(_all(there), rest), seen, cval)
-        term = _apart(weight, rest) * seen
+            seen = select(_all(there), seen, cval)
+        term = weight * seen
         total = term if total is None else total + term
     if mode == "constant":
-        total = select(_apart(_all([along.inside for along in taps]), rest), total, cval)
+        total = select(_all([along.inside for along in taps]), total, cval)
     return total
-
-
-def _apart(x: Any, rest: int) -> Any:
-    """Append axes of size 1."""
-    return expand_axes(x, tuple(range(x.ndim, x.ndim + rest))) if rest else x
 
 
 def _all(conditions: Sequence[Any]) -> Any:
@@ -229,117 +184,3 @@ def rounded(x: Any, dtype: Any) -> Any:
 def open_grid(shape: Sequence[int]) -> list[Any]:
     """The indices along each axis, in shapes that broadcast."""
     return list(np.ogrid[tuple(slice(0, n) for n in shape)]) if shape else []
-
-
-@answers("scipy.ndimage:zoom")
-def zoom(
-    input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False,
-) -> Any:  # fmt: skip
-    """Zoom an image.
-
-    Parameters
-    ----------
-    input : array
-    zoom : number or sequence
-        The factor, for all axes or for each axis. It must not be traced.
-    output, order, mode, cval, prefilter : optional
-        As in SciPy; ``output`` is a dtype, or an array that the traced function made.
-    grid_mode : bool, optional
-        Whether the elements represent pixel areas rather than points.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.zoom(x, 2, order=1))(np.array([0.0, 3.0])).round(12)
-    array([0., 1., 2., 3.])
-    """
-    x = array(input)
-    if isinstance(zoom, Tracer):
-        raise UnsupportedNumPyError(
-            f"a traced factor of zoom is not supported{located(user_source())}: it decides on the "
-            "shape of the result. affine_transform takes one, with output_shape"
-        )
-    shape = [round(n * z) for n, z in zip(x.shape, per_axis(zoom, x.ndim, "zoom"), strict=True)]
-    coordinates = []
-    for at, size, places in zip(open_grid(shape), x.shape, shape, strict=True):
-        if grid_mode:
-            coordinates.append((at + 0.5) * (size / max(places, 1)) - 0.5)
-        else:
-            coordinates.append(at * ((size - 1) / (places - 1) if places > 1 else 1.0))
-    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
-
-
-@answers("scipy.ndimage:rotate")
-def rotate(
-    input: Any, angle: Any, axes: tuple[int, int] = (1, 0), reshape: bool = True,
-    output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """Rotate an image in the plane of two axes.
-
-    Parameters
-    ----------
-    input : array
-    angle : float
-        In degrees. If it is traced, ``reshape`` must be False.
-    axes : pair of int, optional
-    reshape : bool, optional
-        Whether the result is large enough to contain all of the input.
-    output, order, mode, cval, prefilter : optional
-        As in SciPy; ``output`` is a dtype, or an array that the traced function made.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.rotate(x, 90.0, order=1))(np.arange(4.0).reshape(2, 2)).round(12)
-    array([[1., 3.],
-           [0., 2.]])
-    """
-    x = array(input)
-    first, second = sorted(axis % x.ndim for axis in axes)
-    if first == second or len(axes) != 2:
-        raise ValueError("axes should contain two different values")
-    if reshape and isinstance(angle, Tracer):
-        raise UnsupportedNumPyError(
-            f"rotate by a traced angle is not supported with reshape=True{located(user_source())}: "
-            "it decides on the shape of the result. Use reshape=False"
-        )
-    turn = _rotation(angle)
-    sizes = x.shape[first], x.shape[second]
-    places = sizes
-    if reshape:
-        corners = turn @ np.array([[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]])
-        places = tuple((np.ptp(corners, axis=1) + 0.5).astype(int).tolist())
-    middle = matmul(turn, (np.array(places) - 1) / 2)
-    moved = (np.array(sizes) - 1) / 2 - middle
-    rows, columns = open_grid(places)
-    coordinates = [turn[i, 0] * rows + turn[i, 1] * columns + moved[i] for i in range(2)]
-    plane = moveaxis(x, (first, second), (0, 1))
-    dtype = result_dtype(output, x)
-    turned = _interpolated(plane, coordinates, dtype, order, mode, cval, prefilter)
-    return stored(unlinked(moveaxis(turned, (0, 1), (first, second))), output)
-
-
-def _rotation(angle: Any) -> Any:
-    """The rotation matrix of an angle in degrees, exact for multiples of 90 degrees."""
-    if isinstance(angle, Tracer):
-        cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
-    else:
-        quarters, rest = divmod(float(angle), 90.0)
-        c, s = np.cos(np.deg2rad(rest)), np.sin(np.deg2rad(rest))
-        turned = ((c, s), (-s, c), (-c, -s), (s, -c))
-        cosine, sine = turned[int(quarters) % 4]
-    return np.stack([np.stack([cosine, sine]), np.stack([-sine, cosine])])

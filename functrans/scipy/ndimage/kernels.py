@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans import numpy as ours
 from functrans.numpy.arrays import common_dtype
+from functrans.numpy.reductions import root
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype, reshape
 from functrans.ops.convolution.convolution import convolve as contracted
@@ -158,8 +159,12 @@ def _zoom_shift(
     filtered: Any, factors: Any, shift: Any, output: Any, order: int, mode: int, cval: Any,
     margin: int, grid_mode: bool,
 ) -> None:  # fmt: skip
-    coordinates = [at + by for at, by in zip(open_grid(output.shape), shift, strict=True)]
-    if factors is not None:
+    coordinates = open_grid(output.shape)
+    if shift is not None:
+        coordinates = [at + by for at, by in zip(coordinates, shift, strict=True)]
+    if factors is not None and grid_mode:  # elements are areas, with their centres in between
+        coordinates = [(at + 0.5) * by - 0.5 for at, by in zip(coordinates, factors, strict=True)]
+    elif factors is not None:
         coordinates = [at * by for at, by in zip(coordinates, factors, strict=True)]
     found = at_coordinates(doubles(filtered), coordinates, order, MODES[mode], cval, margin)
     output[...] = rounded(found, output.dtype)
@@ -182,6 +187,13 @@ class _Numpy:
 
     def may_share_memory(self, x: Any, y: Any) -> bool:
         return False
+
+    def sqrt(self, x: Any, out: Any = None, casting: Any = None) -> Any:
+        """The root of a sum of squares, with derivative 0 where that is 0."""
+        if out is None:
+            return root(ours.asarray(x))
+        out[...] = delivered(root(in_doubles(x)), out.dtype)
+        return out
 
 
 NAMES = {

@@ -11,14 +11,14 @@ from functrans.scipy.signal.convolution import *  # noqa: F403
 from functrans.scipy.signal.convolution import __all__ as _convolution
 from functrans.scipy.signal.filters import *  # noqa: F403
 from functrans.scipy.signal.filters import __all__ as _filters
+from functrans.scipy.signal.polyphase import *  # noqa: F403
+from functrans.scipy.signal.polyphase import __all__ as _polyphase
 from functrans.scipy.signal.responses import *  # noqa: F403
 from functrans.scipy.signal.responses import __all__ as _responses
-from functrans.scipy.signal.smoothing import *  # noqa: F403
-from functrans.scipy.signal.smoothing import __all__ as _smoothing
 from functrans.scipy.signal.spectra import *  # noqa: F403
 from functrans.scipy.signal.spectra import __all__ as _spectra
 
-__all__ = [*_convolution, *_filters, *_responses, *_smoothing, *_spectra]
+__all__ = [*_convolution, *_filters, *_responses, *_polyphase, *_spectra]
 
 _scipy = _lazy("scipy:signal")
 

@@ -33,10 +33,16 @@ from functrans.trace.tracer import Tracer
 Function = Callable[..., Any]
 
 _OTHER = {
+    "scipy.interpolate._cubic": lazy("functrans.scipy.interpolate.cubic:NAMES"),
     "scipy.ndimage._filters": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
+    "scipy.ndimage._measurements": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
+    "scipy.signal._savitzky_golay": lazy("functrans.scipy.signal.fits:NAMES"),
+    "scipy.signal._signaltools": lazy("functrans.scipy.signal.polyphase:NAMES"),
+    "scipy.signal._spectral_py": lazy("functrans.scipy.signal.spectra:NAMES"),
+    "scipy.stats._axis_nan_policy": lazy("functrans.scipy.stats.slices:NAMES"),
     "scipy.spatial.transform._rotation": lazy("functrans.scipy.source.rotations:NAMES"),
     "scipy.spatial.transform._rotation_xp": lazy("functrans.scipy.source.rotations:FORMULAS"),
 }
@@ -44,6 +50,8 @@ _OTHER = {
 
 _WITH_PRIVATE_KEYWORDS = {"scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest")}
 """Functions with a dispatch hook that these modules call with SciPy's private keywords."""
+
+_check_policy = lazy("functrans.scipy.stats.slices:check_policy")
 
 _ARRAYS = "scipy._lib.array_api_compat.numpy"
 _AS_THEY_ARE = ("scipy._lib.array_api_compat", "scipy.special", "scipy.optimize")
@@ -58,8 +66,14 @@ def reinterpreted(function: Any) -> Any:
 
 def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a SciPy function on traced values by its translated source."""
+    if function.__module__.startswith("scipy.stats"):
+        _check_policy(function.__name__, args, kwargs)
     try:
         return reinterpreted(function)(*args, **kwargs)
+    except NotImplementedError as error:
+        raise UnsupportedNumPyError(
+            f"scipy's {function.__name__} of traced values{located(user_source())}: {error}"
+        ) from error
     except TypeError as error:
         # compiled functions raise only a TypeError that names the type of the tracer
         if isinstance(error, FunctransError) or Tracer.__name__ not in str(error):
@@ -228,7 +242,7 @@ class _At:
         return _At(self._x, index)
 
     def _with(self, operation: Function, y: Any, copy: bool | None) -> Any:
-        fixed = holds_tracer(y) and not isinstance(self._x, Tracer)
+        fixed = holds_tracer(y) and type(self._x) is np.ndarray
         x = ours.array(self._x) if copy or fixed else self._x
         x[self._index] = operation(x[self._index], y)
         return x

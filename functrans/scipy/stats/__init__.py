@@ -16,19 +16,19 @@ from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
 from functrans.scipy.stats import frequencies as _frequencies
 from functrans.scipy.stats import intervals as _intervals
+from functrans.scipy.stats import means as _means
 from functrans.scipy.stats import multivariate as _multivariate
 from functrans.scipy.stats import positive_axis as _positive_axis
 from functrans.scipy.stats import real_axis as _real_axis
 from functrans.scipy.stats import samples as _samples
 from functrans.scipy.stats import spreads as _spreads
-from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
 from functrans.scipy.stats.distribution import Untraced as _Untraced
 from functrans.scipy.stats.frequencies import *  # noqa: F403
 from functrans.scipy.stats.kernels import gaussian_kde
+from functrans.scipy.stats.means import *  # noqa: F403
 from functrans.scipy.stats.samples import *  # noqa: F403
 from functrans.scipy.stats.spreads import *  # noqa: F403
-from functrans.scipy.stats.statistics import *  # noqa: F403
 
 _ROWS = (
     *_real_axis.ROWS,
@@ -48,9 +48,9 @@ _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 __all__ = [
     *_DISTRIBUTIONS,
     *_frequencies.__all__,
+    *_means.__all__,
     *_samples.__all__,
     *_spreads.__all__,
-    *_statistics.__all__,
     "gaussian_kde",
 ]
 

@@ -21,19 +21,16 @@ from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
-from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
-from functrans.ops.elementwise.special.incomplete import betainc
+from functrans.ops.elementwise.special.distributions import stdtr
 from functrans.scipy.define import answers
-from functrans.scipy.stats.slices import on_slices
-from functrans.scipy.stats.statistics import kurtosis, propagates, skew
+from functrans.scipy.entries import of_scipys
+from functrans.scipy.stats.slices import on_slices, propagates
 
 __all__ = [
-    "chatterjeexi", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
-    "mannwhitneyu", "pearsonr", "pointbiserialr", "rankdata", "spearmanr", "ttest_1samp",
-    "ttest_ind", "ttest_rel", "weightedtau", "wilcoxon",
+    "chatterjeexi", "kendalltau", "kruskal", "ks_2samp", "linregress", "mannwhitneyu",
+    "pointbiserialr", "rankdata", "spearmanr", "weightedtau", "wilcoxon",
 ]  # fmt: skip
 
 
@@ -47,17 +44,6 @@ class Test(NamedTuple):
     def correlation(self) -> Any:
         """The statistic of a correlation test under SciPy's alternative name."""
         return self.statistic
-
-
-class StudentTest(Test):
-    """A `Test` with Student's t statistic and its degrees of freedom."""
-
-    df: Any
-
-    def __new__(cls, statistic: Any, pvalue: Any, df: Any = None) -> StudentTest:
-        self = super().__new__(cls, statistic, pvalue)
-        self.df = df
-        return self
 
 
 class _Line(NamedTuple):
@@ -77,17 +63,6 @@ class Line(_Line):
         self = super().__new__(cls, *five)
         self.intercept_stderr = intercept_stderr
         return self
-
-
-def _refuse_unless(holds: bool, what: str, instead: str) -> None:
-    if not holds:
-        refuse(f"scipy.stats.{what}", instead)
-
-
-def on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
-    """A sample, flattened if the axis is None, and its axis."""
-    x = inexact(x)
-    return (x.reshape(-1), 0) if axis is None else (x, axis)
 
 
 # -- ranks -----------------------------------------------------------------------------------------
@@ -201,46 +176,6 @@ def _sided(t: Any, df: Any, alternative: str) -> Any:
     return 2 * tail if alternative == "two-sided" else tail
 
 
-def _scaled_deviations(x: Any, axis: int) -> Any:
-    """The differences from the mean, scaled so that no square overflows; NaN if all are equal."""
-    mean, plain = np.mean(x, axis=axis, keepdims=True), stop_gradient(x)
-    low, high = (of(plain, axis=axis, keepdims=True) for of in (np.min, np.max))
-    size = np.maximum(high - stop_gradient(mean), stop_gradient(mean) - low)
-    # of equal numbers the mean may be rounded
-    return (x - mean) * (1 / np.where(low == high, np.nan, size))
-
-
-@answers("scipy.stats:pearsonr")
-def pearsonr(
-    x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: int | None = 0
-) -> Any:
-    """Pearson's correlation coefficient, and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.pearsonr([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])[0])
-    1.0
-    """
-    _refuse_unless(method is None, "pearsonr(..., method=...)", "leave it out")
-    (x, axis), (y, _) = on_one_axis(x, axis), on_one_axis(y, axis)
-    n = x.shape[axis]
-    if n != y.shape[axis] and 1 not in (n, y.shape[axis]):
-        raise ValueError("`x` and `y` must have the same length along `axis`.")
-    if n < 2:
-        raise ValueError("`x` and `y` must have length at least 2.")
-    if alternative not in ("less", "greater", "two-sided"):
-        raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
-    a, b = _scaled_deviations(x, axis), _scaled_deviations(y, axis)
-    sizes = np.sqrt(np.sum(a * a, axis=axis)) * np.sqrt(np.sum(b * b, axis=axis))
-    r = np.clip(np.sum(a * b, axis=axis) / sizes, -1.0, 1.0)
-    if n == 2:
-        return Test(r, np.ones_like(r))
-    beyond = {"less": -r, "greater": r, "two-sided": np.abs(r)}[alternative]
-    tail = betainc(n / 2 - 1, n / 2 - 1, (1 - beyond) / 2)
-    return Test(r, 2 * tail if alternative == "two-sided" else tail)
-
-
 @answers("scipy.stats:pointbiserialr")
 def pointbiserialr(
     x: Any, y: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
@@ -255,7 +190,8 @@ def pointbiserialr(
     """
     propagates("pointbiserialr", nan_policy)
     (x, y), kept = on_slices(x, y, axis=axis, keepdims=keepdims)
-    return Test(*map(kept, pearsonr(x, y, axis=-1)))
+    found = of_scipys("stats", "pearsonr")(x, y, axis=-1)
+    return Test(kept(found.statistic), kept(found.pvalue))
 
 
 @answers("scipy.stats:linregress")
@@ -296,141 +232,3 @@ def linregress(
     five = slope, np.mean(y, axis=-1) - slope * middle, r, p, error
     of_intercept = kept(error * np.sqrt(xx + middle * middle))
     return Line(*map(kept, five), intercept_stderr=of_intercept)
-
-
-# -- tests -----------------------------------------------------------------------------------------
-
-
-def _student(value: Any, df: Any, alternative: str, kept: Callable[[Any], Any]) -> StudentTest:
-    p = _sided(value, df, alternative)
-    return StudentTest(kept(value), kept(p), kept(np.broadcast_to(df, value.shape)))
-
-
-def _mean_and_variance(x: Any) -> tuple[Any, Any, int]:
-    return np.mean(x, axis=-1), np.var(x, axis=-1, ddof=1), x.shape[-1]
-
-
-@answers("scipy.stats:ttest_1samp")
-def ttest_1samp(
-    a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate",
-    alternative: str = "two-sided", *, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """Student's t-test of a sample's mean: the statistic and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.ttest_1samp([1.0, 3.0], 1.0).statistic)
-    1.0
-    """
-    propagates("ttest_1samp", nan_policy)
-    if np.ndim(popmean):
-        (a, popmean), kept = on_slices(a, popmean, axis=axis, keepdims=keepdims)
-        if popmean.shape[-1] != 1:
-            raise ValueError("`popmean.shape[axis]` must equal 1.")
-        popmean = popmean[..., 0]
-    else:
-        (a,), kept = on_slices(a, axis=axis, keepdims=keepdims)
-    mean, variance, n = _mean_and_variance(a)
-    return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative, kept)
-
-
-@answers("scipy.stats:ttest_rel")
-def ttest_rel(
-    a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate",
-    alternative: str = "two-sided", *, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """Student's t-test of paired samples: the statistic and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.ttest_rel([2.0, 3.0], [1.0, 0.0]).statistic)
-    2.0
-    """
-    propagates("ttest_rel", nan_policy)
-    (a, b), kept = on_slices(a, b, axis=axis, keepdims=keepdims)
-    if a.shape[-1] != b.shape[-1]:
-        raise ValueError("unequal length arrays")
-    mean, variance, n = _mean_and_variance(a - b)
-    return _student(mean / np.sqrt(variance / n), n - 1, alternative, kept)
-
-
-@answers("scipy.stats:ttest_ind")
-def ttest_ind(
-    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True,
-    nan_policy: str = "propagate", alternative: str = "two-sided", trim: float = 0,
-    method: Any = None, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """Student's or Welch's t-test of independent samples: the statistic and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.ttest_ind([1.0, 3.0], [0.0, 2.0]).statistic.round(6))
-    0.707107
-    """
-    propagates("ttest_ind", nan_policy)
-    _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
-    samples, kept = on_slices(a, b, axis=axis, keepdims=keepdims)
-    (mean, v1, n1), (other, v2, n2) = map(_mean_and_variance, samples)
-    if equal_var:
-        df: Any = float(n1 + n2 - 2)
-        # the variance of one element, which is not defined, has no share in the pooled one
-        v1, v2 = (v if n > 1 else np.zeros_like(v) for v, n in ((v1, n1), (v2, n2)))
-        pooled = ((n1 - 1) * v1 + (n2 - 1) * v2) / df
-        size = np.sqrt(pooled * (1 / n1 + 1 / n2))
-    else:
-        s1, s2 = v1 / n1, v2 / n2
-        df = (s1 + s2) ** 2 / (s1**2 / (n1 - 1) + s2**2 / (n2 - 1))
-        size = np.sqrt(s1 + s2)
-    return _student((mean - other) / size, df, alternative, kept)
-
-
-@answers("scipy.stats:f_oneway")
-def f_oneway(
-    *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """One-way analysis of variance: the F statistic and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.f_oneway([1.0, 3.0], [5.0, 7.0]).statistic)
-    8.0
-    """
-    propagates("f_oneway", nan_policy)
-    if len(samples) < 2:
-        raise TypeError(f"at least two inputs are required; got {len(samples)}.")
-    _refuse_unless(equal_var, "f_oneway(..., equal_var=False)", "write Welch's statistic down")
-    groups, kept = on_slices(*samples, axis=axis, keepdims=keepdims)
-    total = sum(x.shape[-1] for x in groups)
-    middle = sum(np.sum(x, axis=-1) for x in groups) / total
-    between: Any = 0.0
-    within: Any = 0.0
-    for x in groups:
-        mean = np.mean(x, axis=-1, keepdims=True)
-        between = between + x.shape[-1] * (mean[..., 0] - middle) ** 2
-        within = within + np.sum((x - mean) ** 2, axis=-1)
-    first, second = len(groups) - 1, total - len(groups)
-    value = (between / first) / (within / second)
-    return Test(kept(value), kept(fdtrc(float(first), float(second), value)))
-
-
-@answers("scipy.stats:jarque_bera")
-def jarque_bera(
-    x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False
-) -> Any:
-    """The Jarque-Bera test of normality: the statistic and its p-value.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.jarque_bera([1.0, 2.0, 3.0]).statistic)
-    0.28125
-    """
-    propagates("jarque_bera", nan_policy)
-    (x,), kept = on_slices(x, axis=axis, keepdims=keepdims)
-    value = x.shape[-1] / 6 * (skew(x, -1) ** 2 + kurtosis(x, -1) ** 2 / 4)
-    return Test(kept(value), kept(chdtrc(2.0, value)))

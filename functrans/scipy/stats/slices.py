@@ -1,4 +1,4 @@
-"""The axis arguments of SciPy's statistics: one axis, several, or all."""
+"""The arguments `axis`, `keepdims` and `nan_policy` of SciPy's statistics, of traced samples."""
 
 from __future__ import annotations
 
@@ -8,10 +8,61 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import axes_of, inexact
+from functrans.numpy.arrays import array, axes_of, inexact, known
+from functrans.numpy.define import refuse
 from functrans.ops.arrays.structural import expand_axes
+from functrans.trace.tracer import Tracer
 
-__all__ = ["on_slices"]
+_WITHOUT_NAN = {
+    "omit": "leave NaN out first, as x[~np.isnan(x)] does",
+    "raise": "look for NaN in the plain array, before it is traced",
+}
+"""What to write instead of each ``nan_policy``."""
+
+
+def propagates(function: str, nan_policy: Any) -> None:
+    """Raise unless NaN are propagated: whether there are any may be unknown in a trace."""
+    if nan_policy == "propagate":
+        return
+    if nan_policy not in _WITHOUT_NAN:
+        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
+    refuse(f"scipy.stats.{function}(..., nan_policy={nan_policy!r})", _WITHOUT_NAN[nan_policy])
+
+
+def check_policy(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse a policy where SciPy's decorator would not follow it: it must see the elements.
+
+    It sees the known ones of samples with one axis.
+    """
+    given = (*args, *kwargs.values())
+    policies = [x for x in given if isinstance(x, str) and x in _WITHOUT_NAN]
+    if policies and any(isinstance(x, Tracer) and (x.ndim > 1 or known(x) is None) for x in given):
+        propagates(function, policies[0])
+    if function in _OF_RANKS and any(
+        isinstance(x, Tracer) and x.ndim > 1 and _contains_nan(x) for x in given
+    ):
+        refuse(f"scipy.stats.{function} of several samples with NaN", "call it for one at a time")
+
+
+_OF_RANKS = ("ansari", "cramervonmises_2samp", "fligner", "mood")
+"""Tests whose formulas rank NaN as they rank numbers."""
+
+
+def _contains_nan(x: Any, nan_policy: Any = "propagate", **options: Any) -> bool:
+    """Whether an element is known to be NaN; of others, NaN are propagated by the formulas."""
+    values = known(array(x))
+    if values is None or nan_policy not in _WITHOUT_NAN:
+        propagates("statistic", nan_policy)
+    found = values is not None and bool(np.isnan(values).any())
+    if found and nan_policy == "raise":
+        raise ValueError("The input contains nan values")
+    return found
+
+
+NAMES = {"is_lazy_array": lambda x: False, "_contains_nan": _contains_nan}
+"""The replacements for names in the module of SciPy's decorator of statistics, which moves axes and
+keeps those that are reduced, also of samples whose elements are not known.
+"""
 
 
 def on_slices(

