@@ -39,6 +39,7 @@ CASES = {
     "binom of many, always": ("binom", "cdf", np.array([0.0, 2.0]), 2.0**40, 1.0),
     "binom of many, rarely": ("binom", "sf", np.array([0.0, 3.0]), 2.0**40, 1e-12),
     "weibull_min without a variance": ("weibull_min", "var", np.array([1e-3, 2.0])),
+    "ncx2 of very many": ("ncx2", "pdf", np.array([9999800000.0, 1e10]), 1.5, 1e10),
     "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
 }
 
@@ -119,7 +120,96 @@ PRECISELY = {  # distribution, method, operands, and the value with 40 digits
         "trapezoid", "logpdf", (1e-200, 0.3, 0.6),
         lambda x, c, d: mp.log(2 / (d - c + 1)) + mp.log(x / c),
     ),
+    "exponnorm, nearly normal": (
+        "exponnorm", "logpdf", (0.3, 1e-6),
+        lambda x, K: 0.5 / K**2 - x / K + mp.log(mp.ncdf(x - 1 / K)) - mp.log(K),
+    ),
+    "dpareto_lognorm far out": (
+        "dpareto_lognorm", "logpdf", (1e20, 0.1, 0.01, 1.2, 1.4),
+        lambda x, u, s, a, b: mp.log(a * b / ((a + b) * x)) + mp.log(
+            mp.npdf((mp.log(x) - u) / s)
+            * (mills(a * s - (mp.log(x) - u) / s) + mills(b * s + (mp.log(x) - u) / s))
+        ),
+    ),
+    "invgauss.logsf far out": (
+        "invgauss", "logsf", (1e6, 2.5), lambda x, mu: mp.log(
+            mp.ncdf((1 - x / mu) / mp.sqrt(x))
+            - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
+    "invgauss.logcdf of a small mean": (
+        "invgauss", "logcdf", (0.9e-9, 1e-9), lambda x, mu: mp.log(
+            mp.ncdf((x / mu - 1) / mp.sqrt(x))
+            + mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
+    "jf_skew_t far out": (
+        "jf_skew_t", "logpdf", (1e9, 2.3, 0.7), lambda x, a, b: (
+            (a + 0.5) * mp.log(1 + x / mp.sqrt(a + b + x * x))
+            + (b + 0.5) * mp.log(1 - x / mp.sqrt(a + b + x * x))
+            - (a + b - 1) * mp.log(2) - mp.log(mp.beta(a, b)) - 0.5 * mp.log(a + b)
+        ),
+    ),
+    "genlogistic far out": (
+        "genlogistic", "logpdf", (-1e9, 1e-8),
+        lambda x, c: mp.log(c) - x - (c + 1) * mp.log(1 + mp.exp(-x)),
+    ),
+    "burr12 far out": (
+        "burr12", "logpdf", (200.0, 150.0, 1.2),
+        lambda x, c, d: mp.log(c * d) + (c - 1) * mp.log(x) - (d + 1) * mp.log(1 + x**c),
+    ),
+    "kappa3 far out": (
+        "kappa3", "logpdf", (200.0, 150.0),
+        lambda x, a: mp.log(a) - (1 + 1 / a) * mp.log(a + x**a),
+    ),
+    "fisk far out": (
+        "fisk", "logpdf", (200.0, 150.0),
+        lambda x, c: mp.log(c) + (c - 1) * mp.log(x) - 2 * mp.log(1 + x**c),
+    ),
+    "f, nearly a chi square": (
+        "f", "logpdf", (1.3, 2.5, 1e9),
+        lambda x, n, d: (
+            0.5 * d * mp.log(d) + 0.5 * n * mp.log(n) + (0.5 * n - 1) * mp.log(x)
+            - 0.5 * (n + d) * mp.log(d + n * x) - mp.log(mp.beta(0.5 * n, 0.5 * d))
+        ),
+    ),
+    "bradford, nearly uniform": (
+        "bradford", "logpdf", (0.3, 1e-8), lambda x, c: mp.log(c / (mp.log1p(c) * (1 + c * x))),
+    ),
+    "genhalflogistic, nearly logistic": (
+        "genhalflogistic", "logpdf", (0.7, 1e-8), lambda x, c: (
+            mp.log(2) + (1 / c - 1) * mp.log(1 - c * x) - 2 * mp.log(1 + (1 - c * x) ** (1 / c))
+        ),
+    ),
+    "geninvgauss of a large scale": (
+        "geninvgauss", "logpdf", (1.00001,), lambda x: (
+            0.5 * mp.log(x) - 0.5e10 * (x + 1 / x) - mp.log(2 * mp.besselk(1.5, 10**10))
+        ), 1.5, 1e10,
+    ),
+    "gamma.entropy": (
+        "gamma", "entropy", (1e10,), lambda a: a + mp.loggamma(a) + (1 - a) * mp.digamma(a),
+    ),
+    "gamma.entropy, where the series begins": (
+        "gamma", "entropy", (40.001,), lambda a: a + mp.loggamma(a) + (1 - a) * mp.digamma(a),
+    ),
+    "beta.entropy": (
+        "beta", "entropy", (1e10, 1.5), lambda a, b: (
+            mp.log(mp.beta(a, b)) - (a - 1) * mp.digamma(a) - (b - 1) * mp.digamma(b)
+            + (a + b - 2) * mp.digamma(a + b)
+        ),
+    ),
+    "vonmises.entropy": (
+        "vonmises", "entropy", (1e10,), lambda kappa: (
+            mp.log(2 * mp.pi * mp.besseli(0, kappa))
+            - kappa * mp.besseli(1, kappa) / mp.besseli(0, kappa)
+        ),
+    ),
 }  # fmt: skip
+
+
+def mills(x):
+    """The normal distribution's upper tail over its density."""
+    return mp.ncdf(-x) / mp.npdf(x)
 
 
 def jet(exact, operands, i):
@@ -146,6 +236,91 @@ def test_values_slopes_and_curvatures(case):
         found = jit(grad(grad(f, i), i))(*operands)
         if np.isfinite(curvature):
             assert found == pytest.approx(curvature, rel=1e-7, abs=100 * scale / x)
+
+
+def test_skellam_of_very_many():
+    """Where SciPy's Bessel function is NaN."""
+    k = np.array([0.0, 3e6, -2e6])
+    with mp.workdps(40):
+        expected = [mp.besseli(abs(int(n)), 2 * 10**12) * mp.exp(-2 * 10**12) for n in k]
+    found = jit(lambda k: stats.skellam.pmf(k, 1e12, 1e12))(k)
+    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-12)
+
+
+def test_a_density_that_is_nearly_a_box():
+    """Where the power of a point, of which the probability is a function, underflows."""
+    x, beta = np.array([-0.5, -0.01, 0.3]), 1e4
+    cdf = stats.gennorm.cdf
+    np.testing.assert_allclose(jit(cdf)(x, beta), 0.5 + 0.5 * x, rtol=1e-4)
+    np.testing.assert_allclose(jit(jacfwd(lambda x: cdf(x, beta)))(x).diagonal(), 0.5, rtol=1e-4)
+    slope = 0.5 * x * 0.5772156649 / beta**2
+    np.testing.assert_allclose(jit(jacfwd(lambda b: cdf(x, b)))(beta), -slope, rtol=1e-3)
+
+
+FAR_OUT = {  # where a share rounds to 0 or 1, and an exponential function overflows on the way
+    "gumbel_r": (-1e4, ()), "gumbel_l": (1e4, ()), "moyal": (-1e4, ()), "hypsecant": (1e4, ()),
+    "loggamma": (1e4, (1.5,)), "weibull_min": (1e10, (50.0,)), "gennorm": (10.0, (1e3,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+@pytest.mark.parametrize("name", FAR_OUT)
+def test_slopes_vanish_far_out(name, transform):
+    x, shapes = FAR_OUT[name]
+    for method in ("cdf", "sf", "pdf"):
+        f = getattr(getattr(stats, name), method)
+        with np.errstate(over="ignore"):
+            slopes = [transform(of(f))(x, *shapes) for of in (jacfwd, grad)]
+        np.testing.assert_array_equal(slopes, 0.0)
+
+
+ENDS = {  # a point, shapes, and the density and the slope of its logarithm, from the formula
+    "genpareto": (1.0, (-1.0,), 1.0, 0.0),
+    "genextreme": (1.0, (1.0,), 1.0, 1.0),
+    "genhalflogistic": (1.0, (1.0,), 2.0, 2.0),
+    "fisk": (0.0, (1.0,), 1.0, -2.0),
+    "exponweib": (0.0, (0.5, 2.0), 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_where_a_power_vanishes(name):
+    x, shapes, value, slope = ENDS[name]
+    row = getattr(stats, name)
+    assert jit(row.pdf)(x, *shapes) == value
+    assert jit(grad(row.logpdf))(x, *shapes) == pytest.approx(slope, abs=1e-15)
+
+
+IMPROPER = {
+    "skewnorm": (np.inf,), "pearson3": (np.nan,), "tukeylambda": (np.inf,),
+    "johnsonsu": (np.nan, 1.0), "binom": (2.5, 0.3), "betabinom": (2.5, 1.0, 1.0),
+    "betanbinom": (2.5, 1.0, 1.0), "hypergeom": (5.0, 3.0, -1.0), "randint": (0.5, 3.0),
+    "boltzmann": (1.0, 2.5), "nhypergeom": (20.0, 7.5, 2.0),
+    "nchypergeom_fisher": (5.0, 3.0, 2.5, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPROPER)
+def test_improper_shapes_give_nan_at_every_point(name):
+    row, points = getattr(stats, name), np.array([-np.inf, -3.0, 0.0, 1.0, 3.0])
+    method = row.logpmf if hasattr(getattr(scipy.stats, name), "pmf") else row.logpdf
+    assert np.isnan(jit(lambda x: method(x, *IMPROPER[name]))(points)).all()
+
+
+def test_no_trials():
+    """Where the only outcome is both ends of the support."""
+    for method, expected in {"cdf": [0, 1, 1], "sf": [1, 0, 0]}.items():
+        found = jit(getattr(stats.binom, method))(np.array([-1.0, 0.0, 1.0]), 0.0, 1.0)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_failure_that_comes_late():
+    """Where the logarithms of two gamma functions would cancel."""
+    k, n, p = 1e15, 0.4, 1e-10
+    with mp.workdps(40):
+        ways = mp.loggamma(k + mp.mpf(n)) - mp.loggamma(n) - mp.loggamma(k + 1)
+        expected = ways + n * mp.log(p) + k * mp.log1p(-mp.mpf(p))
+    assert jit(stats.nbinom.logpmf)(k, n, p) == pytest.approx(float(expected), rel=1e-13)
 
 
 @pytest.mark.full
