@@ -157,7 +157,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda k, rate: log(-expm1(-rate)) - rate * k,
         cdf=lambda k, rate: -expm1(-rate * (k + 1)), sf=lambda k, rate: exp(-rate * (k + 1)),
         logsf=lambda k, rate: -rate * (k + 1),
-        mean=lambda rate: 1 / expm1(rate),
+        mean=lambda rate: exp(-rate) / -expm1(-rate),
         var=lambda rate: exp(-rate) / (expm1(-rate) * expm1(-rate)),
     ),
     Row(

@@ -42,6 +42,7 @@ from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
     EULER_GAMMA,
+    FAR,
     LOG2,
     LOG_PI,
     LOG_SQRT_2_PI,
@@ -55,6 +56,7 @@ from functrans.scipy.stats.standard import (
     log_ive,
     log_mills,
     log_shifted_tail,
+    mills_series,
     normal_logpdf,
     one,
     positive_axis,
@@ -91,9 +93,13 @@ def _inverse_gaussian_logcdf(x: Any, mu: Any) -> Any:
 
 
 def _inverse_gaussian_logsf(x: Any, mu: Any) -> Any:
-    point, other = (x / mu - 1) / sqrt(x), log_mills((x / mu + 1) / sqrt(x))
+    point, other = (x / mu - 1) / sqrt(x), (x / mu + 1) / sqrt(x)
     direct = log_mills(point)
-    return normal_logpdf(point) + direct + log1p(-exp(other - direct))
+    far = greater(point, FAR)  # both ratios are nearly inverse to their points
+    away, beyond = select(far, point, FAR), select(far, other, FAR)
+    gap = log1p(-2 / (x / mu + 1)) + mills_series(beyond) - mills_series(away)
+    share = -expm1(select(far, gap, log_mills(select(far, FAR, other)) - direct))
+    return normal_logpdf(point) + direct + log(share)
 
 
 def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:

@@ -23,6 +23,8 @@ LOG2 = math.log(2)
 LOG_PI = math.log(math.pi)
 LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
 SQRT_2 = math.sqrt(2)
+FAR = 25.0
+"""The number from which on the asymptotic series of the Mills ratio has all digits."""
 
 
 def positive_axis(*shapes: Any) -> tuple[float, float]:
@@ -84,12 +86,17 @@ def log_mills(x: Any) -> Any:
 
     Far out, where the two logarithms would cancel, by its asymptotic series.
     """
-    far = greater(x, 25.0)
-    near, away = select(far, 0.0, x), select(far, x, 25.0)
-    step, series = 1 / (away * away), 0.0
+    far = greater(x, FAR)
+    near, away = select(far, 0.0, x), select(far, x, FAR)
+    return select(far, mills_series(away) - log(away), log_ndtr(-near) - normal_logpdf(near))
+
+
+def mills_series(x: Any) -> Any:
+    """The logarithm of ``x`` times the Mills ratio, from `FAR` on."""
+    step, series = 1 / (x * x), 0.0
     for k in range(15, 0, -2):
         series = -k * step * (1 + series)
-    return select(far, log1p(series) - log(away), log_ndtr(-near) - normal_logpdf(near))
+    return log1p(series)
 
 
 def log_shifted_tail(x: Any, shift: Any) -> Any:

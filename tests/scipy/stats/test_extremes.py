@@ -137,6 +137,12 @@ PRECISELY = {  # distribution, method, operands, and the value with 40 digits
             - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
         ),
     ),
+    "invgauss.logsf in a heavy tail": (
+        "invgauss", "logsf", (1e4, 1e4), lambda x, mu: mp.log(
+            mp.ncdf((1 - x / mu) / mp.sqrt(x))
+            - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
     "invgauss.logcdf of a small mean": (
         "invgauss", "logcdf", (0.9e-9, 1e-9), lambda x, mu: mp.log(
             mp.ncdf((x / mu - 1) / mp.sqrt(x))
@@ -245,6 +251,18 @@ def test_skellam_of_very_many():
         expected = [mp.besseli(abs(int(n)), 2 * 10**12) * mp.exp(-2 * 10**12) for n in k]
     found = jit(lambda k: stats.skellam.pmf(k, 1e12, 1e12))(k)
     np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-12)
+
+
+def test_invgauss_beyond_the_digits_of_the_point():
+    x, mu = 1e17, 3.0
+    with mp.workdps(60):
+        root = mp.sqrt(mp.mpf(x))
+        p, q = (mp.mpf(x) / mu - 1) / root, (mp.mpf(x) / mu + 1) / root
+        # of the two Mills ratios, 1 / p - 1 / p**3 and so on: their leading terms
+        expected = -p * p / 2 - mp.log(2 * mp.pi) / 2 + mp.log(1 / p - 1 / q)
+    assert jit(stats.invgauss.logsf)(x, mu) == pytest.approx(float(expected), rel=1e-14)
+    half = jit(stats.invgauss.logsf)(np.float32(1e10), np.float32(mu))
+    assert half == pytest.approx(scipy.stats.invgauss.logsf(1e10, mu), rel=1e-5)
 
 
 def test_a_density_that_is_nearly_a_box():
