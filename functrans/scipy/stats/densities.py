@@ -78,6 +78,14 @@ def _generalised_hyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
     return front + of_point + b * x
 
 
+def _kappa3_logpdf(x: Any, a: Any) -> Any:
+    large = greater(x, 1)  # where the power may overflow
+    outer = select(large, x, 1.0)
+    far = a * log(outer) + log1p(a * power(outer, -a))
+    near = log(a + power(select(large, 1.0, x), a))
+    return log(a) - (1 + 1 / a) * select(large, far, near)
+
+
 def _normal_inverse_gaussian(x: Any, a: Any, b: Any) -> Any:
     distance = sqrt(1 + x * x)
     exponent = b * x - a * distance + sqrt(a * a - b * b)
@@ -256,7 +264,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "kappa3", ("a",), **ON_POSITIVE,
-        logpdf=lambda x, a: -log(a) / a - (1 + 1 / a) * log1p_power(x, a, a),
+        logpdf=_kappa3_logpdf,
     ),
     Row(
         "laplace_asymmetric", ("kappa",), **{**ON_REALS, "within": one},

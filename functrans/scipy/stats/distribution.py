@@ -7,6 +7,7 @@ derivative.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -323,8 +324,11 @@ def _pdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
     at, value = _log_density(row, x, args, kwargs)
     if row.discrete:
         return exp(value)
-    at_end = equal(at.standard, at.low) | equal(at.standard, at.high)
-    return exp(select(at_end, value, maximum(value, UNDERFLOW)))
+    held = maximum(value, UNDERFLOW)
+    for end in (at.low, at.high):  # where the slope of the density need not be 0
+        if not (isinstance(end, float) and math.isinf(end)):
+            held = select(equal(at.standard, end), value, held)
+    return exp(held)
 
 
 def _distribution_function(rules: Callable[[Row], Function], left: float, right: float) -> Function:

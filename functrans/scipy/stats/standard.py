@@ -142,12 +142,12 @@ def gamma_entropy(a: Any) -> Any:
     return select(many, LOG_SQRT_2_PI - 0.5 * log(r) + series, exact)
 
 
-def log1p_power(x: Any, c: Any, a: Any = 1.0) -> Any:
-    """``log(1 + x**c / a)`` for ``x >= 0`` and ``a, c > 0``, also where the power overflows."""
+def log1p_power(x: Any, c: Any) -> Any:
+    """``log(1 + x**c)`` for ``x >= 0`` and ``c > 0``, also where the power overflows."""
     large = greater(x, 1)
     outer = select(large, x, 1.0)
-    near = log1p(power(select(large, 1.0, x), c) / a)
-    return select(large, c * log(outer) - log(a) + log1p(a * power(outer, -c)), near)
+    near = log1p(power(select(large, 1.0, x), c))
+    return select(large, c * log(outer) + log1p(power(outer, -c)), near)
 
 
 def log_i0e(kappa: Any) -> Any:
