@@ -30,8 +30,7 @@ from functrans.scipy.stats.standard import (
     ON_POSITIVE,
     ON_REALS,
     ON_UNIT,
-    generalised_exp,
-    generalised_pareto_logpdf,
+    generalised_pareto,
     half,
     log1p_power,
     log_i0e,
@@ -67,7 +66,8 @@ def _exponentiated_weibull_logpdf(x: Any, a: Any, c: Any) -> Any:
 
 
 def _generalised_half_logistic(x: Any, c: Any) -> Any:
-    return LOG2 + generalised_pareto_logpdf(x, -c) - 2 * log1p(generalised_exp(x, -c))
+    logarithm, share = generalised_pareto(x, -c)
+    return LOG2 + logarithm - 2 * log1p(share)
 
 
 def _generalised_hyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:

@@ -29,9 +29,8 @@ from functrans.scipy.stats.standard import (
     ON_UNIT,
     beyond_one,
     gamma_entropy,
-    generalised_exp,
     generalised_log,
-    generalised_pareto_logpdf,
+    generalised_pareto,
     half,
     log1mexp,
     normal_logpdf,
@@ -115,10 +114,9 @@ def _wide_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _generalised_extreme_logpdf(x: Any, c: Any) -> Any:
-    inside = greater(generalised_log(x, -c), -np.inf)  # not at the lower end of the support
-    x = select(inside, x, 0.0)
-    found = generalised_pareto_logpdf(x, -c) - generalised_exp(x, -c)
-    return select(inside, found, -np.inf)
+    logarithm, share = generalised_pareto(x, -c)
+    inside = less(share, np.inf)  # not at the lower end of the support
+    return select(inside, logarithm - share, -np.inf)
 
 
 def _middle(a: Any, b: Any) -> Any:
@@ -226,15 +224,15 @@ ROWS: tuple[Row, ...] = (
         ),
         within=zero, valid=lambda c: less(absolute(c), np.inf),
         logpdf=_generalised_extreme_logpdf,
-        logcdf=lambda x, c: -generalised_exp(x, -c),
-        sf=lambda x, c: -expm1(-generalised_exp(x, -c)),
+        logcdf=lambda x, c: -generalised_pareto(x, -c)[1],
+        sf=lambda x, c: -expm1(-generalised_pareto(x, -c)[1]),
         ppf=lambda q, c: -boxcox(-log(q), c), isf=lambda q, c: -boxcox(-log1p(-q), c),
     ),
     Row(
         "genpareto", ("c",),
         support=lambda c: (0.0, select(less(c, 0), -1 / _or_half(c), np.inf)),
         within=lambda c: 0.5 / (1 + absolute(c)), valid=lambda c: less(absolute(c), np.inf),
-        logpdf=generalised_pareto_logpdf,
+        logpdf=lambda x, c: generalised_pareto(x, c)[0],
         logsf=lambda x, c: -generalised_log(x, c), cdf=lambda x, c: -expm1(-generalised_log(x, c)),
         ppf=lambda q, c: -boxcox1p(-q, -c), isf=lambda q, c: -boxcox(q, -c),
         entropy=lambda c: 1 + c,

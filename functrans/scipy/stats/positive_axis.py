@@ -69,10 +69,10 @@ def _f_logpdf(x: Any, n: Any, d: Any) -> Any:
     # by the ratio of the two variables, without n log(n) and d log(d), which would cancel
     r = n / d * x
     large = greater(r, 1)
-    near, away = select(large, 1.0, r), select(large, r, 1.0)
-    small_side = xlogy(0.5 * n - 1, near) - 0.5 * n * log1p(near)
-    powers = select(large, -log(away) - 0.5 * n * log1p(1 / away), small_side)
-    return log(n / d) + powers - 0.5 * d * log1p(r) - betaln(0.5 * n, 0.5 * d)
+    power_of_r = xlogy(select(large, -0.5 * d - 1, 0.5 * n - 1), r)
+    smaller = select(large, 1 / select(large, r, 1.0), r)
+    rest = log(n / d) - betaln(0.5 * n, 0.5 * d)
+    return power_of_r - 0.5 * (n + d) * log1p(smaller) + rest
 
 
 def _f_mean(n: Any, d: Any) -> Any:

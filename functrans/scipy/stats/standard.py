@@ -102,14 +102,14 @@ def mills_series(x: Any) -> Any:
 def log_shifted_tail(x: Any, shift: Any) -> Any:
     """``log(phi(x) * M(shift - x))`` for the normal density and the Mills ratio.
 
-    It is the logarithm of an exponential times a normal probability, whose terms cancel for large
-    shifts. The density with the Mills ratio cancels far beyond the shift.
+    It is the logarithm of an exponential times a normal probability, whose terms cancel far below
+    the shift.
     """
     gap = shift - x
-    ahead = greater(gap, 0)
-    left = normal_logpdf(x) + log_mills(select(ahead, gap, 0.0))
-    right = (0.5 * shift - x) * shift + log_ndtr(select(ahead, 0.0, -gap))
-    return select(ahead, left, right)
+    far = greater(gap, FAR)
+    near, away = select(far, 0.0, gap), select(far, gap, FAR)
+    direct = (0.5 * shift - x) * shift + log_ndtr(-near)
+    return select(far, normal_logpdf(x) + mills_series(away) - log(away), direct)
 
 
 def generalised_log(x: Any, c: Any) -> Any:
@@ -117,18 +117,12 @@ def generalised_log(x: Any, c: Any) -> Any:
     return x * log1prel_n(c * x, n=0)
 
 
-def generalised_exp(x: Any, c: Any) -> Any:
-    """``(1 + c x)**(-1 / c)``, with slope -1 for ``c == -1`` also at its end."""
+def generalised_pareto(x: Any, c: Any) -> tuple[Any, Any]:
+    """``(-1 / c - 1) log(1 + c x)`` and ``(1 + c x)**(-1 / c)``, at the end of `c = -1`, too."""
     y = generalised_log(x, c)
-    end = equal(c, -1) & equal(y, np.inf)
-    return select(end, 1 - x, exp(-select(end, 0.0, y)))
-
-
-def generalised_pareto_logpdf(x: Any, c: Any) -> Any:
-    """``(-1 / c - 1) log(1 + c x)``, which is 0 for ``c == -1`` also at its end."""
-    y = generalised_log(x, c)
-    end = equal(c, -1) & equal(y, np.inf)
-    return -(c + 1) * select(end, 0.0, y)
+    end = equal(c, -1) & equal(y, np.inf)  # 0 times infinity
+    y = select(end, 0.0, y)
+    return -(c + 1) * y, select(end, 1 - x, exp(-y))
 
 
 def gamma_entropy(a: Any) -> Any:
@@ -145,9 +139,8 @@ def gamma_entropy(a: Any) -> Any:
 def log1p_power(x: Any, c: Any) -> Any:
     """``log(1 + x**c)`` for ``x >= 0`` and ``c > 0``, also where the power overflows."""
     large = greater(x, 1)
-    outer = select(large, x, 1.0)
-    near = log1p(power(select(large, 1.0, x), c))
-    return select(large, c * log(outer) + log1p(power(outer, -c)), near)
+    smaller = log1p(power(x, select(large, -c, c)))
+    return smaller + select(large, c * log(select(large, x, 1.0)), 0.0)
 
 
 def log_i0e(kappa: Any) -> Any:
