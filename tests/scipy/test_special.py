@@ -210,3 +210,15 @@ def test_slopes_of_binomial_coefficients_at_roots():
         for i, slope in enumerate(found):
             left, right = ([*at[:i], at[i] + d, *at[i + 1 :]] for d in (-h, h))
             assert slope == pytest.approx((of(*right) - of(*left)) / (2 * h), rel=1e-5, abs=1e-7)
+
+
+def test_slopes_of_a_mean_of_negative_numbers():
+    found = grad(special.agm, argnums=(0, 1))(-2.5, -2.0)
+    np.testing.assert_allclose(found, grad(special.agm, argnums=(0, 1))(2.5, 2.0), rtol=1e-14)
+    assert grad(grad(special.agm))(-2.5, -2.0) == -grad(grad(special.agm))(2.5, 2.0)
+
+
+@pytest.mark.parametrize("name", ["gdtr", "gdtrc"])
+def test_a_gamma_share_at_0_does_not_depend_on_the_rate(name):
+    """Where the density is infinite."""
+    assert jit(grad(getattr(special, name)))(2.0, 0.5, 0.0) == 0

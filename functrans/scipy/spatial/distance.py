@@ -25,6 +25,7 @@ from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers, double
 from functrans.scipy.entries import of_scipys
+from functrans.trace.source import located, user_source
 
 __all__ = [
     "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine",
@@ -177,7 +178,14 @@ def _metric(metric: Any, options: dict[str, Any], points: list[Any]) -> Callable
     if name == "seuclidean" and options.get("V") is None:
         options["V"] = var(concatenate(points), axis=0, ddof=1)
     if name == "mahalanobis" and options.get("VI") is None:
-        options["VI"] = inv(cov(concatenate(points).T)).T
+        rows = concatenate(points)
+        if rows.shape[0] <= rows.shape[1]:
+            raise ValueError(
+                f"the covariance of {rows.shape[0]} points of {rows.shape[1]} coordinates is "
+                f"singular{located(user_source())}: pass more points than coordinates, or the "
+                "inverse covariance as VI"
+            )
+        options["VI"] = inv(cov(rows.T).reshape(2 * rows.shape[1:])).T
     return _METRICS[name]
 
 

@@ -16,12 +16,11 @@ from functrans.numpy.define import refuse
 from functrans.numpy.reductions import max as largest
 from functrans.numpy.reductions import sum
 from functrans.ops.elementwise.choice import maximum, minimum, select
-from functrans.ops.elementwise.compare import equal, greater_equal, less_equal
+from functrans.ops.elementwise.compare import greater_equal, less_equal
 from functrans.ops.elementwise.exponential import exp, log
-from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln
-from functrans.scipy.stats.distribution import Row, is_positive
+from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
 
 
 def _outcomes(name: str, most: Any) -> Any:
@@ -76,15 +75,14 @@ def _fisher_logpmf(k: Any, total: Any, good: Any, drawn: Any, odds: Any) -> Any:
 ROWS: tuple[Row, ...] = (
     Row(
         "zipfian", ("a", "n"), support=lambda a, n: (1.0, n), within=lambda a, n: 1.0,
-        valid=lambda a, n: greater_equal(a, 0) & greater_equal(n, 1) & equal(floor(n), n),
+        valid=lambda a, n: greater_equal(a, 0) & greater_equal(n, 1) & is_whole(n),
         logpdf=_zipfian_logpmf, discrete=True,
     ),
     Row(
         "nchypergeom_fisher", ("M", "n", "N", "odds"), support=_fisher_support,
         within=lambda M, n, N, odds: maximum(N - (M - n), 0),
         valid=lambda M, n, N, odds: (
-            is_positive(odds) & less_equal(n, M) & less_equal(N, M) & less_equal(0, n)
-            & less_equal(0, N)
+            is_positive(odds) & is_count(M, n, N) & less_equal(n, M) & less_equal(N, M)
         ),
         logpdf=_fisher_logpmf, discrete=True,
     ),

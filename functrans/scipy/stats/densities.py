@@ -17,8 +17,8 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal, les
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
-from functrans.ops.elementwise.special.bessel import k1e, kve
-from functrans.ops.elementwise.special.entropy import exprel, log_expit, xlog1py, xlogy
+from functrans.ops.elementwise.special.bessel import k1e
+from functrans.ops.elementwise.special.entropy import exprel, log1prel_n, log_expit, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.trigonometric import cos, sin
@@ -30,8 +30,11 @@ from functrans.scipy.stats.standard import (
     ON_POSITIVE,
     ON_REALS,
     ON_UNIT,
+    generalised_pareto,
     half,
+    log1p_power,
     log_i0e,
+    log_kve,
     normal_logpdf,
     one,
     zero,
@@ -54,17 +57,33 @@ def _crystal_ball(x: Any, beta: Any, m: Any) -> Any:
     return select(core, -0.5 * (x * x), beyond) - mass
 
 
+def _exponentiated_weibull_logpdf(x: Any, a: Any, c: Any) -> Any:
+    y = power(x, c)
+    small = less(y, 1)  # both factors vanish at 0, or one of them is infinite: one power of x
+    near = xlogy(a * c - 1, x) + (a - 1) * log(exprel(select(small, -y, 0.0)))
+    away = (a - 1) * log(-expm1(-select(small, 1.0, y))) + (c - 1) * log(select(small, 1.0, x))
+    return log(a * c) + select(small, near, away) - y
+
+
 def _generalised_half_logistic(x: Any, c: Any) -> Any:
-    logarithm = log1p(-c * x)
-    return LOG2 + (1 / c - 1) * logarithm - 2 * log1p(exp(logarithm / c))
+    logarithm, share = generalised_pareto(x, -c)
+    return LOG2 + logarithm - 2 * log1p(share)
 
 
 def _generalised_hyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
     root = sqrt(a * a - b * b)
     distance = sqrt(1 + x * x)
-    front = p * log(root) - (p - 0.5) * log(a) - LOG_SQRT_2_PI - log(kve(p, root)) + root
-    of_point = (p - 0.5) * log(distance) + log(kve(p - 0.5, a * distance)) - a * distance
+    front = p * log(root) - (p - 0.5) * log(a) - LOG_SQRT_2_PI - log_kve(p, root) + root
+    of_point = (p - 0.5) * log(distance) + log_kve(p - 0.5, a * distance) - a * distance
     return front + of_point + b * x
+
+
+def _kappa3_logpdf(x: Any, a: Any) -> Any:
+    large = greater(x, 1)  # where the power may overflow
+    outer = select(large, x, 1.0)
+    far = a * log(outer) + log1p(a * power(outer, -a))
+    near = log(a + power(select(large, 1.0, x), a))
+    return log(a) - (1 + 1 / a) * select(large, far, near)
 
 
 def _normal_inverse_gaussian(x: Any, a: Any, b: Any) -> Any:
@@ -74,9 +93,14 @@ def _normal_inverse_gaussian(x: Any, a: Any, b: Any) -> Any:
 
 
 def _skewed_student(x: Any, a: Any, b: Any) -> Any:
-    share = x / sqrt(a + b + x * x)
+    # of 1 - share and 1 + share the smaller one as a quotient, since it is rounded far out
+    right = greater(x, 0)
+    size = select(right, x, -x)
+    root = sqrt(a + b + x * x)
+    large, small = log1p(size / root), log(a + b) - log(root) - log(root + size)
     front = (a + b - 1) * LOG2 + betaln(a, b) + 0.5 * log(a + b)
-    return (a + 0.5) * log1p(share) + (b + 0.5) * log1p(-share) - front
+    nearer, farther = select(right, a, b), select(right, b, a)
+    return (nearer + 0.5) * large + (farther + 0.5) * small - front
 
 
 def _trapezoid(x: Any, c: Any, d: Any) -> Any:
@@ -140,15 +164,15 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "bradford", ("c",), **ON_UNIT,
-        logpdf=lambda x, c: log(c) - log1p(c * x) - log(log1p(c)),
+        logpdf=lambda x, c: -log1p(c * x) - log(log1prel_n(c, n=0)),
     ),
     Row(
         "burr", ("c", "d"), **ON_POSITIVE,
-        logpdf=lambda x, c, d: log(c * d) + xlogy(c * d - 1, x) - (d + 1) * log1p(power(x, c)),
+        logpdf=lambda x, c, d: log(c * d) + xlogy(c * d - 1, x) - (d + 1) * log1p_power(x, c),
     ),
     Row(
         "burr12", ("c", "d"), **ON_POSITIVE,
-        logpdf=lambda x, c, d: log(c * d) + xlogy(c - 1, x) - (d + 1) * log1p(power(x, c)),
+        logpdf=lambda x, c, d: log(c * d) + xlogy(c - 1, x) - (d + 1) * log1p_power(x, c),
     ),
     Row("cosine", **_HALF_CIRCLE, open=True, logpdf=lambda x: log1p(cos(x)) - LOG2 - LOG_PI),
     Row(
@@ -177,9 +201,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "exponweib", ("a", "c"), **ON_POSITIVE,
-        logpdf=lambda x, a, c: (
-            log(a * c) + xlogy(a - 1, -expm1(-power(x, c))) - power(x, c) + xlogy(c - 1, x)
-        ),
+        logpdf=_exponentiated_weibull_logpdf,
     ),
     Row(
         "fatiguelife", ("c",), **ON_POSITIVE, open=True,
@@ -201,7 +223,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "genexpon", ("a", "b", "c"), **ON_POSITIVE,
         logpdf=lambda x, a, b, c: (
-            log(a - b * expm1(-c * x)) - (a + b) * x - b * expm1(-c * x) / c
+            log(a - b * expm1(-c * x)) - (a + b - b * exprel(-c * x)) * x
         ),
     ),
     Row(
@@ -218,12 +240,12 @@ ROWS: tuple[Row, ...] = (
         "geninvgauss", ("p", "b"), **{**ON_POSITIVE, "valid": lambda p, b: greater(b, 0)},
         open=True,
         logpdf=lambda x, p, b: (
-            (p - 1) * log(x) - 0.5 * b * (x - 1) * (x - 1) / x - LOG2 - log(kve(p, b))
+            (p - 1) * log(x) - 0.5 * b * (x - 1) * (x - 1) / x - LOG2 - log_kve(p, b)
         ),
     ),
     Row(
         "genlogistic", ("c",), **ON_REALS,
-        logpdf=lambda x, c: log(c) - x + (c + 1) * log_expit(x),
+        logpdf=lambda x, c: log(c) + c * log_expit(x) + log_expit(-x),
     ),
     Row("gibrat", **ON_POSITIVE, open=True, logpdf=lambda x: normal_logpdf(log(x)) - log(x)),
     Row("gompertz", ("c",), **ON_POSITIVE, logpdf=lambda x, c: log(c) + x - c * expm1(x)),
@@ -242,7 +264,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "kappa3", ("a",), **ON_POSITIVE,
-        logpdf=lambda x, a: log(a) - (1 + 1 / a) * log(a + power(x, a)),
+        logpdf=_kappa3_logpdf,
     ),
     Row(
         "laplace_asymmetric", ("kappa",), **{**ON_REALS, "within": one},
@@ -260,7 +282,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "mielke", ("k", "s"), **ON_POSITIVE,
-        logpdf=lambda x, k, s: log(k) + xlogy(k - 1, x) - (1 + k / s) * log1p(power(x, s)),
+        logpdf=lambda x, k, s: log(k) + xlogy(k - 1, x) - (1 + k / s) * log1p_power(x, s),
     ),
     Row(
         "norminvgauss", ("a", "b"), **{**ON_REALS, "valid": lambda a, b: less(absolute(b), a)},

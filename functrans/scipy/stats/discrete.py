@@ -18,9 +18,9 @@ from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
-from functrans.ops.elementwise.special.gamma import betaln, gammaln, gammaln_difference, zeta
+from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
-from functrans.scipy.stats.distribution import Row, is_positive
+from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
 from functrans.scipy.stats.standard import log_ive
 
 
@@ -80,7 +80,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=_zero,
-        valid=lambda n, p: greater_equal(n, 0) & _is_probability(p),
+        valid=lambda n, p: is_count(n) & _is_probability(p),
         logpdf=_binomial_logpmf, cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
         sf=lambda k, n, p: betainc(k + 1, n - k, p),
         mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), discrete=True,
@@ -103,14 +103,14 @@ ROWS: tuple[Row, ...] = (
         "nbinom", ("n", "p"), **_COUNTS,
         valid=lambda n, p: greater(n, 0) & greater(p, 0) & less_equal(p, 1),
         logpdf=lambda k, n, p: (
-            gammaln_difference(n, k) - gammaln(k + 1) + n * log(p) + xlog1py(k, -p)
+            n * log(p) + xlog1py(k, -p) - log(n + k) - betaln(n, k + 1)
         ),
         cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betaincc(n, k + 1, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / (p * p),
     ),
     Row(
         "betabinom", ("n", "a", "b"), support=lambda n, a, b: (0.0, n), within=_zero,
-        valid=lambda n, a, b: greater_equal(n, 0) & is_positive(a, b),
+        valid=lambda n, a, b: is_count(n) & is_positive(a, b),
         logpdf=lambda k, n, a, b: (
             _log_binomial(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
         ),
@@ -120,7 +120,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "betanbinom", ("n", "a", "b"), **_COUNTS,
-        valid=lambda n, a, b: greater_equal(n, 0) & is_positive(a, b),
+        valid=lambda n, a, b: is_count(n) & is_positive(a, b),
         logpdf=lambda k, n, a, b: (
             -log(n + k) - betaln(n, k + 1) + betaln(a + n, b + k) - betaln(a, b)
         ),
@@ -128,12 +128,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "hypergeom", ("M", "n", "N"), support=_hypergeometric_support, discrete=True,
         within=lambda M, n, N: maximum(N - (M - n), 0),
-        valid=lambda M, n, N: less_equal(n, M) & less_equal(N, M) & less_equal(0, n),
+        valid=lambda M, n, N: is_count(M, n, N) & less_equal(n, M) & less_equal(N, M),
         logpdf=_hypergeometric_logpmf, mean=lambda M, n, N: N * n / M,
     ),
     Row(
         "randint", ("low", "high"), support=lambda low, high: (low, high - 1), discrete=True,
-        within=lambda low, high: low, valid=less,
+        within=lambda low, high: low,
+        valid=lambda low, high: is_whole(low, high) & less(low, high),
         logpdf=lambda k, low, high: -log(high - low) + 0 * k,
         cdf=lambda k, low, high: (k - low + 1) / (high - low),
         mean=lambda low, high: 0.5 * (high + low - 1),
@@ -156,7 +157,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda k, rate: log(-expm1(-rate)) - rate * k,
         cdf=lambda k, rate: -expm1(-rate * (k + 1)), sf=lambda k, rate: exp(-rate * (k + 1)),
         logsf=lambda k, rate: -rate * (k + 1),
-        mean=lambda rate: 1 / expm1(rate),
+        mean=lambda rate: exp(-rate) / -expm1(-rate),
         var=lambda rate: exp(-rate) / (expm1(-rate) * expm1(-rate)),
     ),
     Row(
@@ -165,13 +166,13 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "boltzmann", ("lambda_", "N"), support=lambda rate, n: (0.0, n - 1), within=_zero,
-        valid=is_positive, discrete=True,
+        valid=lambda rate, n: is_positive(rate, n) & is_whole(n), discrete=True,
         logpdf=lambda k, rate, n: log(-expm1(-rate)) - log(-expm1(-rate * n)) - rate * k,
     ),
     Row(
         "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=_zero,
         valid=lambda M, n, r: (
-            greater_equal(n, 0) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
+            is_count(M, n, r) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
         ),
         logpdf=lambda k, M, n, r: (
             _log_binomial(k + r - 1, k) + _log_binomial(M - r - k, n - k) - _log_binomial(M, n)

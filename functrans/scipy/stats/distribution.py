@@ -7,6 +7,7 @@ derivative.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import array
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite, isnan
@@ -28,6 +29,9 @@ from functrans.trace.source import located, user_source
 Function = Callable[..., Any]
 
 _stats = lazy("scipy:stats")
+
+UNDERFLOW = -1000.0
+"""The exponential function is 0 here; beyond, 0 would be multiplied by an infinite slope."""
 
 
 class Row(NamedTuple):
@@ -69,6 +73,22 @@ def is_positive(*parameters: Any) -> Any:
     result: Any = True
     for parameter in parameters:
         result = greater(parameter, 0) & result
+    return result
+
+
+def is_whole(*parameters: Any) -> Any:
+    """Whether all parameters are whole numbers."""
+    result: Any = True
+    for parameter in parameters:
+        result = equal(floor(parameter), parameter) & result
+    return result
+
+
+def is_count(*parameters: Any) -> Any:
+    """Whether all parameters are whole numbers of 0 or more."""
+    result = is_whole(*parameters)
+    for parameter in parameters:
+        result = greater_equal(parameter, 0) & result
     return result
 
 
@@ -287,17 +307,28 @@ def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
     return _Point(y, select(inside, y, row.within(*given.shapes)), proper, inside, low, high)
 
 
-def _logpdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
+def _log_density(row: Row, x: Any, args: Any, kwargs: Any) -> tuple[_Point, Any]:
     given = parsed(row, args, kwargs)
     at = _point(row, _number(x), given, closed=not row.open)
     value = _formula(row, "logpdf")(at.inner, *given.shapes)
     if not (isinstance(given.scale, int) and given.scale == 1):
         value = value - log(select(greater(given.scale, 0), given.scale, 1))
-    return _with_edges(at.standard, at.proper, at.inside, value, -np.inf)
+    return at, _with_edges(at.standard, at.proper, at.inside, value, -np.inf)
+
+
+def _logpdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return _log_density(row, x, args, kwargs)[1]
 
 
 def _pdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
-    return exp(_logpdf(row, x, *args, **kwargs))
+    at, value = _log_density(row, x, args, kwargs)
+    if row.discrete:
+        return exp(value)
+    held = maximum(value, UNDERFLOW)
+    for end in (at.low, at.high):  # where the slope of the density need not be 0
+        if not (isinstance(end, float) and math.isinf(end)):
+            held = select(equal(at.standard, end), value, held)
+    return exp(held)
 
 
 def _distribution_function(rules: Callable[[Row], Function], left: float, right: float) -> Function:
@@ -309,7 +340,8 @@ def _distribution_function(rules: Callable[[Row], Function], left: float, right:
         if row.discrete:
             # a step function: evaluate at the step to the left
             at = _point(row, floor(x - given.loc), given._replace(loc=0), closed=False)
-            at = at._replace(inside=at.inside | equal(at.standard, at.low) & at.proper)
+            first = equal(at.standard, at.low) & less(at.low, at.high)
+            at = at._replace(inside=at.inside | first & at.proper)
             at = at._replace(inner=select(at.inside, at.standard, row.within(*given.shapes)))
         else:
             at = _point(row, x, given, closed=False)
@@ -342,7 +374,7 @@ def _complement(function: Function) -> Function:
 
 
 def _exp_of(function: Function) -> Function:
-    return lambda x, *shapes: exp(function(x, *shapes))
+    return lambda x, *shapes: exp(maximum(function(x, *shapes), UNDERFLOW))
 
 
 _CDF = _rule(("cdf", _itself), ("logcdf", _exp_of), ("sf", _complement))

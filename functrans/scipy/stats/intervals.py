@@ -17,7 +17,7 @@ from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
-from functrans.ops.elementwise.special.entropy import boxcox, boxcox1p, log1prel_n, xlog1py, xlogy
+from functrans.ops.elementwise.special.entropy import boxcox, boxcox1p, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import ndtr, ndtri_exp
 from functrans.ops.elementwise.special.gamma import betaln, digamma
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc, betainccinv, betaincinv
@@ -28,6 +28,9 @@ from functrans.scipy.stats.standard import (
     LOG_PI,
     ON_UNIT,
     beyond_one,
+    gamma_entropy,
+    generalised_log,
+    generalised_pareto,
     half,
     log1mexp,
     normal_logpdf,
@@ -37,8 +40,7 @@ from functrans.scipy.stats.standard import (
 
 
 def _beta_entropy(a: Any, b: Any) -> Any:
-    rest = (a - 1) * digamma(a) + (b - 1) * digamma(b)
-    return betaln(a, b) - rest + (a + b - 2) * digamma(a + b)
+    return gamma_entropy(a) + gamma_entropy(b) - gamma_entropy(a + b) - digamma(a + b)
 
 
 def _log_difference(x: Any, y: Any) -> Any:
@@ -112,10 +114,9 @@ def _wide_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _generalised_extreme_logpdf(x: Any, c: Any) -> Any:
-    y = _generalised(x, -c)
-    inside = greater(y, -np.inf)  # not at the lower end of the support
-    y = select(inside, y, 0.0)
-    return select(inside, (c - 1) * y - exp(-y), -np.inf)
+    logarithm, share = generalised_pareto(x, -c)
+    inside = less(share, np.inf)  # not at the lower end of the support
+    return select(inside, logarithm - share, -np.inf)
 
 
 def _middle(a: Any, b: Any) -> Any:
@@ -223,22 +224,17 @@ ROWS: tuple[Row, ...] = (
         ),
         within=zero, valid=lambda c: less(absolute(c), np.inf),
         logpdf=_generalised_extreme_logpdf,
-        logcdf=lambda x, c: -exp(-_generalised(x, -c)),
-        sf=lambda x, c: -expm1(-exp(-_generalised(x, -c))),
+        logcdf=lambda x, c: -generalised_pareto(x, -c)[1],
+        sf=lambda x, c: -expm1(-generalised_pareto(x, -c)[1]),
         ppf=lambda q, c: -boxcox(-log(q), c), isf=lambda q, c: -boxcox(-log1p(-q), c),
     ),
     Row(
         "genpareto", ("c",),
         support=lambda c: (0.0, select(less(c, 0), -1 / _or_half(c), np.inf)),
         within=lambda c: 0.5 / (1 + absolute(c)), valid=lambda c: less(absolute(c), np.inf),
-        logpdf=lambda x, c: -(c + 1) * _generalised(x, c),
-        logsf=lambda x, c: -_generalised(x, c), cdf=lambda x, c: -expm1(-_generalised(x, c)),
+        logpdf=lambda x, c: generalised_pareto(x, c)[0],
+        logsf=lambda x, c: -generalised_log(x, c), cdf=lambda x, c: -expm1(-generalised_log(x, c)),
         ppf=lambda q, c: -boxcox1p(-q, -c), isf=lambda q, c: -boxcox(q, -c),
         entropy=lambda c: 1 + c,
     ),
 )  # fmt: skip
-
-
-def _generalised(x: Any, c: Any) -> Any:
-    """``log(1 + c x) / c``, with its limit ``x`` for ``c == 0``."""
-    return x * log1prel_n(c * x, n=0)

@@ -29,7 +29,7 @@ from functrans.ops.elementwise.special.distributions import (
 )
 from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
-from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
+from functrans.ops.elementwise.special.gamma import betaln, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     betainc,
     betaincc,
@@ -42,25 +42,37 @@ from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
     EULER_GAMMA,
+    FAR,
     LOG2,
     LOG_PI,
     LOG_SQRT_2_PI,
     ON_POSITIVE,
     SQRT_2,
     beyond_one,
+    gamma_entropy,
     log1mexp,
+    log1p_power,
     log_i0e,
     log_ive,
+    log_mills,
+    log_shifted_tail,
+    mills_series,
     normal_logpdf,
     one,
     positive_axis,
     tan_of_share,
+    vanishing,
 )
 
 
 def _f_logpdf(x: Any, n: Any, d: Any) -> Any:
-    front = 0.5 * d * log(d) + 0.5 * n * log(n) + xlogy(0.5 * n - 1, x)
-    return front - (0.5 * (n + d) * log(d + n * x) + betaln(0.5 * n, 0.5 * d))
+    # by the ratio of the two variables, without n log(n) and d log(d), which would cancel
+    r = n / d * x
+    large = greater(r, 1)
+    power_of_r = xlogy(select(large, -0.5 * d - 1, 0.5 * n - 1), r)
+    smaller = select(large, 1 / select(large, r, 1.0), r)
+    rest = log(n / d) - betaln(0.5 * n, 0.5 * d)
+    return power_of_r - 0.5 * (n + d) * log1p(smaller) + rest
 
 
 def _f_mean(n: Any, d: Any) -> Any:
@@ -74,21 +86,20 @@ def _f_var(n: Any, d: Any) -> Any:
     return select(finite, 2 * m * m * (n + m - 2) / (n * (m - 2) * (m - 2) * (m - 4)), np.inf)
 
 
-def _inverse_gaussian_parts(x: Any, mu: Any) -> tuple[Any, Any, Any]:
-    root = 1 / sqrt(x)
-    return root * (x / mu - 1), 2 / mu + log_ndtr(-root * (x / mu + 1)), root
-
-
 def _inverse_gaussian_logcdf(x: Any, mu: Any) -> Any:
-    point, other, _ = _inverse_gaussian_parts(x, mu)
-    direct = log_ndtr(point)
-    return direct + log1p(exp(other - direct))
+    # the second normal probability, times exp(2 / mu), over the density at the first point
+    point, other = (x / mu - 1) / sqrt(x), log_mills((x / mu + 1) / sqrt(x))
+    return logaddexp(log_ndtr(point), normal_logpdf(point) + other)
 
 
 def _inverse_gaussian_logsf(x: Any, mu: Any) -> Any:
-    point, other, _ = _inverse_gaussian_parts(x, mu)
-    direct = log_ndtr(-point)
-    return direct + log1p(-exp(other - direct))
+    point, other = (x / mu - 1) / sqrt(x), (x / mu + 1) / sqrt(x)
+    direct = log_mills(point)
+    far = greater(point, FAR)  # both ratios are nearly inverse to their points
+    away, beyond = select(far, point, FAR), select(far, other, FAR)
+    gap = log1p(-2 / (x / mu + 1)) + mills_series(beyond) - mills_series(away)
+    share = -expm1(select(far, gap, log_mills(select(far, FAR, other)) - direct))
+    return normal_logpdf(point) + direct + log(share)
 
 
 def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:
@@ -96,15 +107,10 @@ def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:
     return -LOG_SQRT_2_PI - 1.5 * log(x) - off * off / (2 * x)
 
 
-def _log_mills(x: Any) -> Any:
-    """The logarithm of the Mills ratio: the normal distribution's upper tail over its density."""
-    return log_ndtr(-x) - normal_logpdf(x)
-
-
 def _double_pareto_logpdf(x: Any, u: Any, s: Any, a: Any, b: Any) -> Any:
     z = (log(x) - u) / s
-    front = log(a) + log(b) - log(a + b) - log(x) + normal_logpdf(z)
-    return front + logaddexp(_log_mills(a * s - z), _log_mills(b * s + z))
+    front = log(a) + log(b) - log(a + b) - log(x)
+    return front + logaddexp(log_shifted_tail(z, a * s), log_shifted_tail(-z, b * s))
 
 
 def _weibull_var(c: Any) -> Any:
@@ -152,7 +158,7 @@ ROWS: tuple[Row, ...] = (
         cdf=lambda x, a: gammainc(a, x), sf=lambda x, a: gammaincc(a, x),
         ppf=lambda q, a: gammaincinv(a, q), isf=lambda q, a: gammainccinv(a, q),
         mean=lambda a: a, var=lambda a: a,
-        entropy=lambda a: a + gammaln(a) + (1 - a) * digamma(a),
+        entropy=gamma_entropy,
     ),
     Row(
         "chi2", ("df",), **ON_POSITIVE,
@@ -162,9 +168,7 @@ ROWS: tuple[Row, ...] = (
         cdf=lambda x, df: chdtr(df, x), sf=lambda x, df: chdtrc(df, x),
         ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q), isf=lambda q, df: chdtri(df, q),
         mean=lambda df: df, var=lambda df: 2 * df,
-        entropy=lambda df: (
-            0.5 * df + LOG2 + gammaln(0.5 * df) + (1 - 0.5 * df) * digamma(0.5 * df)
-        ),
+        entropy=lambda df: LOG2 + gamma_entropy(0.5 * df),
     ),
     Row(
         "chi", ("df",), **ON_POSITIVE,
@@ -196,7 +200,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "weibull_min", ("c",), **ON_POSITIVE,
         logpdf=lambda x, c: log(c) + xlogy(c - 1, x) - power(x, c),
-        cdf=lambda x, c: -expm1(-power(x, c)), logsf=lambda x, c: -power(x, c),
+        cdf=lambda x, c: -expm1(-vanishing(power(x, c))), logsf=lambda x, c: -power(x, c),
         ppf=lambda q, c: power(-log1p(-q), 1 / c), isf=lambda q, c: power(-log(q), 1 / c),
         mean=lambda c: gamma(1 + 1 / c),
         var=_weibull_var,
@@ -270,7 +274,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "fisk", ("c",), **ON_POSITIVE,
-        logpdf=lambda x, c: log(c) + (c - 1) * log(x) - 2 * log1p(power(x, c)),
+        logpdf=lambda x, c: log(c) + xlogy(c - 1, x) - 2 * log1p_power(x, c),
         cdf=lambda x, c: expit(c * log(x)), sf=lambda x, c: expit(-c * log(x)),
         ppf=lambda q, c: exp(logit(q) / c), isf=lambda q, c: exp(-logit(q) / c),
         entropy=lambda c: 2 - log(c),

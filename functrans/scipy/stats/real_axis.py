@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.choice import absolute, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
@@ -46,20 +46,31 @@ from functrans.scipy.stats.standard import (
     LOG_SQRT_2_PI,
     ON_REALS,
     SQRT_2,
-    always,
     log_i0e,
+    log_shifted_tail,
     normal_logpdf,
     one,
     real_axis,
     tan_of_share,
+    vanishing,
     zero,
 )
+
+
+def _is_finite(shape: Any) -> Any:
+    return less(absolute(shape), np.inf)
 
 
 def _laplace_cdf(x: Any) -> Any:
     # selected, not `absolute`, whose slope at 0 is 0
     right = greater(x, 0)
     tail = 0.5 * exp(select(right, -x, x))
+    return select(right, 1 - tail, tail)
+
+
+def _hypsecant_cdf(x: Any) -> Any:
+    right = greater(x, 0)
+    tail = 2 / math.pi * arctan(exp(select(right, -x, x)))
     return select(right, 1 - tail, tail)
 
 
@@ -96,11 +107,12 @@ def _symmetric_power(x: Any, beta: Any) -> Any:
 
 
 def _symmetric_power_cdf(x: Any, beta: Any) -> Any:
-    # at 0, an infinite slope and one of 0 would be multiplied
-    zero = equal(x, 0)
-    tail = 0.5 * gammaincc(1 / beta, _symmetric_power(select(zero, 1, x), beta))
+    # near 0, where the power may underflow, by the first term of the incomplete gamma function
+    argument = _symmetric_power(x, beta)
+    near = less(argument, 1e-17)
+    tail = 0.5 * gammaincc(1 / beta, select(near, 1.0, vanishing(argument)))
     middle = 0.5 + 0.5 * x * exp(-gammaln(1 + 1 / beta))
-    return select(zero, middle, select(greater(x, 0), 1 - tail, tail))
+    return select(near, middle, select(greater(x, 0), 1 - tail, tail))
 
 
 def _logistic_logpdf(x: Any) -> Any:
@@ -162,14 +174,27 @@ _UNDERFLOW = -700.0
 """The exponential function of lesser numbers may underflow."""
 
 
+def _variate(x: Any) -> Any:
+    """``exp(x)``, held before it overflows, where the slope of a share would be NaN."""
+    return exp(minimum(x, 80.0))
+
+
 def _log_gamma_cdf(x: Any, c: Any) -> Any:
     leading = exp(c * x - gammaln(c + 1))
-    return select(less(x, _UNDERFLOW), leading, gammainc(c, exp(x)))
+    return select(less(x, _UNDERFLOW), leading, gammainc(c, _variate(x)))
 
 
 def _log_gamma_quantile(log_share: Any, c: Any, argument: Any) -> Any:
     leading = (log_share + gammaln(c + 1)) / c
     return select(less(leading, _UNDERFLOW), leading, log(argument))
+
+
+def _mean_bend(kappa: Any) -> Any:
+    """``kappa * (1 - I1(kappa) / I0(kappa))``, for large values as a series."""
+    many = greater(kappa, 1000)
+    few, r = select(many, 1.0, kappa), 1 / select(many, kappa, 1000.0)
+    series = 0.5 + r * (1 / 8 + r * (1 / 8 + r * (25 / 128 + r * (13 / 32))))
+    return select(many, series, few * (1 - i1e(few) / i0e(few)))
 
 
 def _cauchy_isf(q: Any) -> Any:
@@ -218,27 +243,30 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "gumbel_r", **ON_REALS,
-        logpdf=lambda x: -x - exp(-x), logcdf=lambda x: -exp(-x), sf=lambda x: -expm1(-exp(-x)),
+        logpdf=lambda x: -x - exp(-x), logcdf=lambda x: -exp(-x),
+        sf=lambda x: -expm1(-vanishing(exp(-x))),
         ppf=lambda q: -log(-log(q)), isf=lambda q: -log(-log1p(-q)),
         mean=lambda: EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
     ),
     Row(
         "gumbel_l", **ON_REALS,
-        logpdf=lambda x: x - exp(x), cdf=lambda x: -expm1(-exp(x)), logsf=lambda x: -exp(x),
+        logpdf=lambda x: x - exp(x), cdf=lambda x: -expm1(-vanishing(exp(x))),
+        logsf=lambda x: -exp(x),
         ppf=lambda q: log(-log1p(-q)), isf=lambda q: log(-log(q)),
         mean=lambda: -EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
     ),
     Row(
         "hypsecant", **ON_REALS,
         logpdf=lambda x: LOG2 - LOG_PI - logaddexp(x, -x),
-        cdf=lambda x: 2 / math.pi * arctan(exp(x)), sf=lambda x: 2 / math.pi * arctan(exp(-x)),
+        cdf=_hypsecant_cdf, sf=lambda x: _hypsecant_cdf(-x),
         ppf=lambda q: log(tan_of_share(q)), isf=lambda q: -log(tan_of_share(q)),
         mean=zero, var=lambda: math.pi**2 / 4,
     ),
     Row(
         "moyal", **ON_REALS,
         logpdf=lambda x: -0.5 * (x + exp(-x)) - LOG_SQRT_2_PI,
-        cdf=lambda x: erfc(exp(-0.5 * x) / SQRT_2), sf=lambda x: erf(exp(-0.5 * x) / SQRT_2),
+        cdf=lambda x: erfc(vanishing(exp(-0.5 * x)) / SQRT_2),
+        sf=lambda x: erf(vanishing(exp(-0.5 * x)) / SQRT_2),
         ppf=lambda q: -log(2 * erfcinv(q) * erfcinv(q)),
         isf=lambda q: -log(2 * erfinv(q) * erfinv(q)),
         mean=lambda: LOG2 + EULER_GAMMA, var=lambda: math.pi**2 / 2,
@@ -247,7 +275,7 @@ ROWS: tuple[Row, ...] = (
         "loggamma", ("c",), **ON_REALS,
         logpdf=lambda x, c: c * x - exp(x) - gammaln(c),
         cdf=_log_gamma_cdf, sf=lambda x, c: select(
-            less(x, _UNDERFLOW), 1 - _log_gamma_cdf(x, c), gammaincc(c, exp(x))
+            less(x, _UNDERFLOW), 1 - _log_gamma_cdf(x, c), gammaincc(c, _variate(x))
         ),
         ppf=lambda q, c: _log_gamma_quantile(log(q), c, gammaincinv(c, q)),
         isf=lambda q, c: _log_gamma_quantile(log1p(-q), c, gammainccinv(c, q)),
@@ -263,7 +291,7 @@ ROWS: tuple[Row, ...] = (
         entropy=lambda beta: 1 / beta - log(0.5 * beta) + gammaln(1 / beta),
     ),
     Row(
-        "skewnorm", ("a",), support=real_axis, within=zero, valid=always, tails=False,
+        "skewnorm", ("a",), support=real_axis, within=zero, valid=_is_finite, tails=False,
         logpdf=lambda x, a: LOG2 + normal_logpdf(x) + log_ndtr(a * x),
         cdf=lambda x, a: ndtr(x) - 2 * owens_t(x, a),
         sf=lambda x, a: ndtr(-x) + 2 * owens_t(x, a),
@@ -272,12 +300,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "exponnorm", ("K",), **ON_REALS,
-        logpdf=lambda x, K: 0.5 / (K * K) - x / K + log_ndtr(x - 1 / K) - log(K),
+        logpdf=lambda x, K: log_shifted_tail(x, 1 / K) - log(K),
         mean=lambda K: K, var=lambda K: 1 + K * K,
     ),
     Row(
         "johnsonsu", ("a", "b"), support=real_axis, within=zero,
-        valid=lambda a, b: is_positive(b),
+        valid=lambda a, b: is_positive(b) & equal(a, a),
         logpdf=lambda x, a, b: log(b) - 0.5 * log1p(x * x) + normal_logpdf(a + b * arcsinh(x)),
         cdf=lambda x, a, b: ndtr(a + b * arcsinh(x)),
         sf=lambda x, a, b: ndtr(-a - b * arcsinh(x)),
@@ -285,11 +313,11 @@ ROWS: tuple[Row, ...] = (
         isf=lambda q, a, b: sinh((-ndtri(q) - a) / b),
     ),
     Row(
-        "pearson3", ("skew",), support=_pearson_support, within=zero, valid=always, open=True,
+        "pearson3", ("skew",), support=_pearson_support, within=zero, valid=_is_finite, open=True,
         logpdf=_pearson_logpdf, mean=zero, var=one,
     ),
     Row(
-        "tukeylambda", ("lam",), support=_tukey_support, within=zero, valid=always, open=True,
+        "tukeylambda", ("lam",), support=_tukey_support, within=zero, valid=_is_finite, open=True,
         logpdf=_tukey_logpdf, cdf=lambda x, lam: tklmbda(x, lam),
         sf=lambda x, lam: tklmbda(-x, lam), mean=zero,
     ),
@@ -300,7 +328,7 @@ ROWS: tuple[Row, ...] = (
             -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
         entropy=lambda kappa: (
-            kappa * (1 - i1e(kappa) / i0e(kappa)) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
+            _mean_bend(kappa) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),
 )  # fmt: skip

@@ -7,21 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import greater, less
+from functrans.ops.elementwise.choice import absolute, minimum, select
+from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
-from functrans.ops.elementwise.power import sqrt
-from functrans.ops.elementwise.special.bessel import i0e, ive
-from functrans.ops.elementwise.special.entropy import xlogy
-from functrans.ops.elementwise.special.gamma import gammaln
+from functrans.ops.elementwise.log_ndtr import log_ndtr
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.bessel import i0e, ive, kve
+from functrans.ops.elementwise.special.entropy import log1prel_n, xlogy
+from functrans.ops.elementwise.special.gamma import digamma, gammaln
 from functrans.ops.elementwise.trigonometric import tan
-from functrans.scipy.stats.distribution import is_positive
+from functrans.scipy.stats.distribution import UNDERFLOW, is_positive
 
 EULER_GAMMA = 0.5772156649015329
 LOG2 = math.log(2)
 LOG_PI = math.log(math.pi)
 LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
 SQRT_2 = math.sqrt(2)
+FAR = 25.0
+"""The number from which on the asymptotic series of the Mills ratio has all digits."""
 
 
 def positive_axis(*shapes: Any) -> tuple[float, float]:
@@ -42,10 +45,6 @@ def half(*shapes: Any) -> float:
 
 def zero(*shapes: Any) -> float:
     return 0.0
-
-
-def always(*shapes: Any) -> bool:
-    return True
 
 
 ON_POSITIVE: dict[str, Any] = {
@@ -73,8 +72,75 @@ def tan_of_share(q: Any) -> Any:
     return select(less(q, 0.5), tan(math.pi / 2 * q), 1 / tan(math.pi / 2 * (1 - q)))
 
 
+def vanishing(y: Any) -> Any:
+    """``y``, held where ``exp(-y)`` is 0, which an infinite slope would make NaN."""
+    return minimum(y, -UNDERFLOW)
+
+
 def normal_logpdf(x: Any) -> Any:
     return -0.5 * (x * x) - LOG_SQRT_2_PI
+
+
+def log_mills(x: Any) -> Any:
+    """The logarithm of the Mills ratio: the normal distribution's upper tail over its density.
+
+    Far out, where the two logarithms would cancel, by its asymptotic series.
+    """
+    far = greater(x, FAR)
+    near, away = select(far, 0.0, x), select(far, x, FAR)
+    return select(far, mills_series(away) - log(away), log_ndtr(-near) - normal_logpdf(near))
+
+
+def mills_series(x: Any) -> Any:
+    """The logarithm of ``x`` times the Mills ratio, from `FAR` on."""
+    step, series = 1 / (x * x), 0.0
+    for k in range(15, 0, -2):
+        series = -k * step * (1 + series)
+    return log1p(series)
+
+
+def log_shifted_tail(x: Any, shift: Any) -> Any:
+    """``log(phi(x) * M(shift - x))`` for the normal density and the Mills ratio.
+
+    It is the logarithm of an exponential times a normal probability, whose terms cancel far below
+    the shift.
+    """
+    gap = shift - x
+    far = greater(gap, FAR)
+    near, away = select(far, 0.0, gap), select(far, gap, FAR)
+    direct = (0.5 * shift - x) * shift + log_ndtr(-near)
+    return select(far, normal_logpdf(x) + mills_series(away) - log(away), direct)
+
+
+def generalised_log(x: Any, c: Any) -> Any:
+    """``log(1 + c x) / c``, with its limit ``x`` for ``c == 0``."""
+    return x * log1prel_n(c * x, n=0)
+
+
+def generalised_pareto(x: Any, c: Any) -> tuple[Any, Any]:
+    """``(-1 / c - 1) log(1 + c x)`` and ``(1 + c x)**(-1 / c)``, at the end of `c = -1`, too."""
+    y = generalised_log(x, c)
+    end = equal(c, -1) & equal(y, np.inf)  # 0 times infinity
+    y = select(end, 0.0, y)
+    return -(c + 1) * y, select(end, 1 - x, exp(-y))
+
+
+def gamma_entropy(a: Any) -> Any:
+    """The entropy of the gamma distribution, for large shapes as half a logarithm and a series."""
+    many = greater(a, 40)
+    few, r = select(many, 1.0, a), 1 / select(many, a, 40.0)
+    # from the series of gammaln and digamma, NIST DLMF 5.11.1 and 5.11.2
+    series = r * (1 / 90 - r * (1 / 120 + r * (1 / 210 - r * (1 / 252 + r * (1 / 210)))))
+    series = 0.5 - r * (1 / 3 + r * (1 / 12 + series))
+    exact = few + gammaln(few) + (1 - few) * digamma(few)
+    return select(many, LOG_SQRT_2_PI - 0.5 * log(r) + series, exact)
+
+
+def log1p_power(x: Any, c: Any) -> Any:
+    """``log(1 + x**c)`` for ``x >= 0`` and ``c > 0``, also where the power overflows."""
+    large = greater(x, 1)
+    smaller = log1p(power(x, select(large, -c, c)))
+    return smaller + select(large, c * log(select(large, x, 1.0)), 0.0)
 
 
 def log_i0e(kappa: Any) -> Any:
@@ -87,6 +153,14 @@ def beyond_one(value: Any, a: Any, least: float) -> Any:
     return select(greater(a, least), value(select(greater(a, least), a, least + 1)), np.inf)
 
 
+def log_kve(order: Any, z: Any) -> Any:
+    """The logarithm of ``kve(order, z)``, also for so large ``z`` that SciPy's value is NaN."""
+    found = kve(order, z)
+    known = equal(found, found)
+    hankel = 0.5 * (LOG_PI - LOG2 - log(z)) + (order * order - 0.25) / (2 * z)
+    return select(known, log(select(known, found, 1.0)), hankel)
+
+
 def log_ive(order: Any, z: Any) -> Any:
     """The logarithm of ``ive(order, z)``, also where that underflows."""
     found = ive(order, z)
@@ -94,10 +168,19 @@ def log_ive(order: Any, z: Any) -> Any:
     large = greater(order, 60)
     return select(
         lost,
-        select(large, _debye(select(large, order, 60), z), xlogy(order, 0.5 * z) - z
-               - gammaln(order + 1) + log1p(0.25 * z * z / (order + 1))),
+        select(large, _debye(select(large, order, 60), z), _log_ive_at_ends(order, z)),
         log(select(lost, 1, found)),
-    )  # fmt: skip
+    )
+
+
+def _log_ive_at_ends(order: Any, z: Any) -> Any:
+    """The same for small orders, where ``z`` is tiny or so large that SciPy's value is NaN."""
+    far = greater(z, 1e4)
+    near, away = select(far, 1.0, z), select(far, z, 1e4)
+    power_series = xlogy(order, 0.5 * near) - near - gammaln(order + 1)
+    power_series = power_series + log1p(0.25 * near * near / (order + 1))
+    hankel = -LOG_SQRT_2_PI - 0.5 * log(away) - (order * order - 0.25) / (2 * away)
+    return select(far, hankel, power_series)
 
 
 def _debye(order: Any, z: Any) -> Any:

@@ -90,3 +90,13 @@ def test_what_is_refused():
         with pytest.raises(UnsupportedNumPyError, match=r"metric.*is not supported on traced"):
             jit(lambda a, metric=metric: ours.cdist(a, a, metric))(A)
     np.testing.assert_array_equal(ours.cdist(A, A, "jaccard"), scipys.cdist(A, A, "jaccard"))
+
+
+def test_a_covariance_of_the_points():
+    x = np.array([[0.3], [1.0], [2.5]])
+    np.testing.assert_allclose(
+        jit(lambda x: ours.pdist(x, "mahalanobis"))(x), scipys.pdist(x, "mahalanobis")
+    )
+    words = "the covariance of 2 points of 3 coordinates is singular at .*: pass more points"
+    with pytest.raises(ValueError, match=words):
+        jit(lambda x: ours.pdist(x, "mahalanobis"))(np.ones((2, 3)))

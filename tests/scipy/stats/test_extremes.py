@@ -39,6 +39,7 @@ CASES = {
     "binom of many, always": ("binom", "cdf", np.array([0.0, 2.0]), 2.0**40, 1.0),
     "binom of many, rarely": ("binom", "sf", np.array([0.0, 3.0]), 2.0**40, 1e-12),
     "weibull_min without a variance": ("weibull_min", "var", np.array([1e-3, 2.0])),
+    "ncx2 of very many": ("ncx2", "pdf", np.array([9999800000.0, 1e10]), 1.5, 1e10),
     "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
 }
 
@@ -119,7 +120,102 @@ PRECISELY = {  # distribution, method, operands, and the value with 40 digits
         "trapezoid", "logpdf", (1e-200, 0.3, 0.6),
         lambda x, c, d: mp.log(2 / (d - c + 1)) + mp.log(x / c),
     ),
+    "exponnorm, nearly normal": (
+        "exponnorm", "logpdf", (0.3, 1e-6),
+        lambda x, K: 0.5 / K**2 - x / K + mp.log(mp.ncdf(x - 1 / K)) - mp.log(K),
+    ),
+    "dpareto_lognorm far out": (
+        "dpareto_lognorm", "logpdf", (1e20, 0.1, 0.01, 1.2, 1.4),
+        lambda x, u, s, a, b: mp.log(a * b / ((a + b) * x)) + mp.log(
+            mp.npdf((mp.log(x) - u) / s)
+            * (mills(a * s - (mp.log(x) - u) / s) + mills(b * s + (mp.log(x) - u) / s))
+        ),
+    ),
+    "invgauss.logsf far out": (
+        "invgauss", "logsf", (1e6, 2.5), lambda x, mu: mp.log(
+            mp.ncdf((1 - x / mu) / mp.sqrt(x))
+            - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
+    "invgauss.logsf in a heavy tail": (
+        "invgauss", "logsf", (1e4, 1e4), lambda x, mu: mp.log(
+            mp.ncdf((1 - x / mu) / mp.sqrt(x))
+            - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
+    "invgauss.logcdf of a small mean": (
+        "invgauss", "logcdf", (0.9e-9, 1e-9), lambda x, mu: mp.log(
+            mp.ncdf((x / mu - 1) / mp.sqrt(x))
+            + mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
+    "jf_skew_t far out": (
+        "jf_skew_t", "logpdf", (1e9, 2.3, 0.7), lambda x, a, b: (
+            (a + 0.5) * mp.log(1 + x / mp.sqrt(a + b + x * x))
+            + (b + 0.5) * mp.log(1 - x / mp.sqrt(a + b + x * x))
+            - (a + b - 1) * mp.log(2) - mp.log(mp.beta(a, b)) - 0.5 * mp.log(a + b)
+        ),
+    ),
+    "genlogistic far out": (
+        "genlogistic", "logpdf", (-1e9, 1e-8),
+        lambda x, c: mp.log(c) - x - (c + 1) * mp.log(1 + mp.exp(-x)),
+    ),
+    "burr12 far out": (
+        "burr12", "logpdf", (200.0, 150.0, 1.2),
+        lambda x, c, d: mp.log(c * d) + (c - 1) * mp.log(x) - (d + 1) * mp.log(1 + x**c),
+    ),
+    "kappa3 far out": (
+        "kappa3", "logpdf", (200.0, 150.0),
+        lambda x, a: mp.log(a) - (1 + 1 / a) * mp.log(a + x**a),
+    ),
+    "fisk far out": (
+        "fisk", "logpdf", (200.0, 150.0),
+        lambda x, c: mp.log(c) + (c - 1) * mp.log(x) - 2 * mp.log(1 + x**c),
+    ),
+    "f, nearly a chi square": (
+        "f", "logpdf", (1.3, 2.5, 1e9),
+        lambda x, n, d: (
+            0.5 * d * mp.log(d) + 0.5 * n * mp.log(n) + (0.5 * n - 1) * mp.log(x)
+            - 0.5 * (n + d) * mp.log(d + n * x) - mp.log(mp.beta(0.5 * n, 0.5 * d))
+        ),
+    ),
+    "bradford, nearly uniform": (
+        "bradford", "logpdf", (0.3, 1e-8), lambda x, c: mp.log(c / (mp.log1p(c) * (1 + c * x))),
+    ),
+    "genhalflogistic, nearly logistic": (
+        "genhalflogistic", "logpdf", (0.7, 1e-8), lambda x, c: (
+            mp.log(2) + (1 / c - 1) * mp.log(1 - c * x) - 2 * mp.log(1 + (1 - c * x) ** (1 / c))
+        ),
+    ),
+    "geninvgauss of a large scale": (
+        "geninvgauss", "logpdf", (1.00001,), lambda x: (
+            0.5 * mp.log(x) - 0.5e10 * (x + 1 / x) - mp.log(2 * mp.besselk(1.5, 10**10))
+        ), 1.5, 1e10,
+    ),
+    "gamma.entropy": (
+        "gamma", "entropy", (1e10,), lambda a: a + mp.loggamma(a) + (1 - a) * mp.digamma(a),
+    ),
+    "gamma.entropy, where the series begins": (
+        "gamma", "entropy", (40.001,), lambda a: a + mp.loggamma(a) + (1 - a) * mp.digamma(a),
+    ),
+    "beta.entropy": (
+        "beta", "entropy", (1e10, 1.5), lambda a, b: (
+            mp.log(mp.beta(a, b)) - (a - 1) * mp.digamma(a) - (b - 1) * mp.digamma(b)
+            + (a + b - 2) * mp.digamma(a + b)
+        ),
+    ),
+    "vonmises.entropy": (
+        "vonmises", "entropy", (1e10,), lambda kappa: (
+            mp.log(2 * mp.pi * mp.besseli(0, kappa))
+            - kappa * mp.besseli(1, kappa) / mp.besseli(0, kappa)
+        ),
+    ),
 }  # fmt: skip
+
+
+def mills(x):
+    """The normal distribution's upper tail over its density."""
+    return mp.ncdf(-x) / mp.npdf(x)
 
 
 def jet(exact, operands, i):

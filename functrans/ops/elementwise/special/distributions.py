@@ -74,13 +74,20 @@ chdtrc: Primitive = special("chdtrc", [_POSITIVE, _POSITIVE], by_slopes(*_UPPER_
 chdtri: Primitive = special("chdtri", [_POSITIVE, _P], solved_for(1, *_UPPER_CHI_SQUARED))
 chdtriv: Primitive = special("chdtriv", [_P, _POSITIVE], solved_for(0, *_CHI_SQUARED))
 
+
+def _gamma_by_rate(a: Any, b: Any, x: Any) -> Any:
+    # 0 at 0, where the density may be infinite
+    zero = equal(x, 0)
+    return select(zero, 0, x * gamma_density(b, a * select(zero, 1, x)))
+
+
 _GAMMA = (
-    lambda a, b, x: x * gamma_density(b, a * x),
+    _gamma_by_rate,
     lambda a, b, x: _gamma(b, a * x),
     lambda a, b, x: a * gamma_density(b, a * x),
 )
 _UPPER_GAMMA = (
-    lambda a, b, x: -x * gamma_density(b, a * x),
+    lambda a, b, x: -_gamma_by_rate(a, b, x),
     lambda a, b, x: upper_gamma_by_order(b, a * x),
     lambda a, b, x: -a * gamma_density(b, a * x),
 )

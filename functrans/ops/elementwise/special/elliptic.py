@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive
+from functrans.ops.elementwise.choice import absolute
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
@@ -195,8 +196,8 @@ parts("ellipj", elliptic_sn, elliptic_cn, elliptic_dn, elliptic_amplitude)
 
 
 def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
-    """In ``b``: the mean is ``pi / (4 R_F(0, a**2, b**2))`` times 2."""
-    return mean * mean * b * elliprd(0.0, a * a, b * b) * (2 / (3 * np.pi))
+    """In ``b``: the mean is ``pi / (4 R_F(0, a**2, b**2))`` times 2, with the sign of both."""
+    return mean * mean * absolute(b) * elliprd(0.0, a * a, b * b) * (2 / (3 * np.pi))
 
 
 agm: Primitive = special(

@@ -1,0 +1,106 @@
+"""Distributions at the ends of their support, at improper shapes, and where numbers underflow."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.stats
+
+from functrans import grad, jacfwd, jit
+from functrans.scipy import stats
+
+
+def test_skellam_of_very_many():
+    """Where SciPy's Bessel function is NaN."""
+    k = np.array([0.0, 3e6, -2e6])
+    with mp.workdps(40):
+        expected = [mp.besseli(abs(int(n)), 2 * 10**12) * mp.exp(-2 * 10**12) for n in k]
+    found = jit(lambda k: stats.skellam.pmf(k, 1e12, 1e12))(k)
+    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-9)
+
+
+def test_invgauss_beyond_the_digits_of_the_point():
+    x, mu = 1e17, 3.0
+    with mp.workdps(60):
+        root = mp.sqrt(mp.mpf(x))
+        p, q = (mp.mpf(x) / mu - 1) / root, (mp.mpf(x) / mu + 1) / root
+        # of the two Mills ratios, 1 / p - 1 / p**3 and so on: their leading terms
+        expected = -p * p / 2 - mp.log(2 * mp.pi) / 2 + mp.log(1 / p - 1 / q)
+    assert jit(stats.invgauss.logsf)(x, mu) == pytest.approx(float(expected), rel=1e-14)
+    half = jit(stats.invgauss.logsf)(np.float32(1e10), np.float32(mu))
+    assert half == pytest.approx(scipy.stats.invgauss.logsf(1e10, mu), rel=1e-5)
+
+
+def test_a_density_that_is_nearly_a_box():
+    """Where the power of a point, of which the probability is a function, underflows."""
+    x, beta = np.array([-0.5, -0.01, 0.3]), 1e4
+    cdf = stats.gennorm.cdf
+    np.testing.assert_allclose(jit(cdf)(x, beta), 0.5 + 0.5 * x, rtol=1e-4)
+    np.testing.assert_allclose(jit(jacfwd(lambda x: cdf(x, beta)))(x).diagonal(), 0.5, rtol=1e-4)
+    slope = 0.5 * x * 0.5772156649 / beta**2
+    np.testing.assert_allclose(jit(jacfwd(lambda b: cdf(x, b)))(beta), -slope, rtol=1e-3)
+
+
+FAR_OUT = {  # where a share rounds to 0 or 1, and an exponential function overflows on the way
+    "gumbel_r": (-1e4, ()), "gumbel_l": (1e4, ()), "moyal": (-1e4, ()), "hypsecant": (1e4, ()),
+    "loggamma": (1e4, (1.5,)), "weibull_min": (1e10, (50.0,)), "gennorm": (10.0, (1e3,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+@pytest.mark.parametrize("name", FAR_OUT)
+def test_slopes_vanish_far_out(name, transform):
+    x, shapes = FAR_OUT[name]
+    for method in ("cdf", "sf", "pdf"):
+        f = getattr(getattr(stats, name), method)
+        with np.errstate(over="ignore"):
+            slopes = [transform(of(f))(x, *shapes) for of in (jacfwd, grad)]
+        np.testing.assert_array_equal(slopes, 0.0)
+
+
+ENDS = {  # a point, shapes, and the density and the slope of its logarithm, from the formula
+    "genpareto": (1.0, (-1.0,), 1.0, 0.0),
+    "genextreme": (1.0, (1.0,), 1.0, 1.0),
+    "genhalflogistic": (1.0, (1.0,), 2.0, 2.0),
+    "fisk": (0.0, (1.0,), 1.0, -2.0),
+    "exponweib": (0.0, (0.5, 2.0), 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_where_a_power_vanishes(name):
+    x, shapes, value, slope = ENDS[name]
+    row = getattr(stats, name)
+    assert jit(row.pdf)(x, *shapes) == value
+    assert jit(grad(row.logpdf))(x, *shapes) == pytest.approx(slope, abs=1e-15)
+
+
+IMPROPER = {
+    "skewnorm": (np.inf,), "pearson3": (np.nan,), "tukeylambda": (np.inf,),
+    "johnsonsu": (np.nan, 1.0), "binom": (2.5, 0.3), "betabinom": (2.5, 1.0, 1.0),
+    "betanbinom": (2.5, 1.0, 1.0), "hypergeom": (5.0, 3.0, -1.0), "randint": (0.5, 3.0),
+    "boltzmann": (1.0, 2.5), "nhypergeom": (20.0, 7.5, 2.0),
+    "nchypergeom_fisher": (5.0, 3.0, 2.5, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPROPER)
+def test_improper_shapes_give_nan_at_every_point(name):
+    row, points = getattr(stats, name), np.array([-np.inf, -3.0, 0.0, 1.0, 3.0])
+    method = row.logpmf if hasattr(getattr(scipy.stats, name), "pmf") else row.logpdf
+    assert np.isnan(jit(lambda x: method(x, *IMPROPER[name]))(points)).all()
+
+
+def test_no_trials():
+    """Where the only outcome is both ends of the support."""
+    for method, expected in {"cdf": [0, 1, 1], "sf": [1, 0, 0]}.items():
+        found = jit(getattr(stats.binom, method))(np.array([-1.0, 0.0, 1.0]), 0.0, 1.0)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_failure_that_comes_late():
+    """Where the logarithms of two gamma functions would cancel."""
+    k, n, p = 1e15, 0.4, 1e-10
+    with mp.workdps(40):
+        ways = mp.loggamma(k + mp.mpf(n)) - mp.loggamma(n) - mp.loggamma(k + 1)
+        expected = ways + n * mp.log(p) + k * mp.log1p(-mp.mpf(p))
+    assert jit(stats.nbinom.logpmf)(k, n, p) == pytest.approx(float(expected), rel=1e-13)
