@@ -1,10 +1,10 @@
 """Each-choice coverage: the quick set of tests has each parameter value once, `--full` has all.
 
 The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
-each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test the quick set has one
-in four, and at least one. The others also have the marker `each_change`, as do tests
-marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs these
-for every change. Tests with the same parameter values leave out different ones.
+each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
+the quick set has one in four, and at least one. The others also have the marker `each_change`, as
+do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs
+these for every change. Tests with the same parameter values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
