@@ -1,10 +1,10 @@
 """Each-choice coverage: the quick set of tests has each parameter value once, `--full` has all.
 
-The quick set has each value of each parameter of a test once, and one sample of each kind of a long
-list; all other calls have the marker `full`. Of the remaining calls of a test the quick set has one
-in four, and at least one. The others also have the marker `each_change`, as do tests
-marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs these
-for every change. Tests with the same parameter values leave out different ones.
+The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
+each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
+the quick set has one in four, and at least one. The others also have the marker `each_change`, as
+do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs
+these for every change. Tests with the same parameter values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -59,9 +59,12 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         if hasattr(item, "callspec") and _markers(item).isdisjoint(ELSEWHERE):
             by_test.setdefault((item.parent, item.originalname), []).append(item)
     for alike in by_test.values():
-        marks = list(alike[0].iter_markers("parametrize"))
-        if len(marks) > 1 and len(alike) > 1:
-            _mark_off_the_diagonal(alike, [_names(mark) for mark in marks])
+        parameters = [_names(mark) for mark in alike[0].iter_markers("parametrize")]
+        named = {name for names in parameters for name in names}
+        # those of fixtures, which no decorator of the test names
+        parameters += [[name] for name in alike[0].callspec.params if name not in named]
+        if len(parameters) > 1 and len(alike) > 1:
+            _mark_off_the_diagonal(alike, parameters)
         if few := alike[0].get_closest_marker("few"):
             for item in alike[few.args[0] :]:
                 item.add_marker("full")

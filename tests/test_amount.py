@@ -17,6 +17,14 @@ from tests import amount
 def test_two(a, b, c):
     pass
 
+@pytest.fixture(params=["s", "t"])
+def made(request):
+    return request.param
+
+@pytest.mark.parametrize("n", range(2))
+def test_made(made, n):
+    pass
+
 @pytest.mark.parametrize("n", amount.one_of_each(lambda n: n % 3, range(8)))
 def test_kinds(n):
     pass
@@ -59,6 +67,7 @@ def collected(tmp_path, *options):
 
 COVERING = {
     "test_two": ["0-1-x", "0-1-z", "2-3-y"],
+    "test_made": ["s-0", "t-1"],
     "test_kinds": range(3),
     "test_many": range(9),
     "test_few": range(2),
@@ -72,6 +81,7 @@ OTHERS = {"test_that_takes_seconds", "test_each_takes_seconds[0]"} | {
 QUICK = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls} - OTHERS
 FINER = (
     {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"}
+    | {"test_made[s-1]", "test_made[t-0]"}
     | {f"test_kinds[{n}]" for n in range(3, 8)}
     | {"test_each_takes_seconds[1]"}
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.loop.domain import aligned, broadcast
+from functrans.loop.domain import LARGEST, TooLarge, broadcast
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, For
 
@@ -86,14 +87,21 @@ class Access:
     def _when(self, kept: Container[int], private: Mapping[int, int]) -> tuple[Array | None, Array]:
         """Whether, and when first, the access happens in each iteration of some of the loops."""
         masked = () if self.mask is None else self.mask.shape
+        extents = [
+            max(
+                _extent_along(masked, axis),
+                private.get(axis, 1),
+                _extent_along(self.elements.shape, axis) if axis in kept else 1,
+            )
+            for axis in range(len(self.spans))
+        ]
+        if prod(extents) > LARGEST:
+            raise TooLarge
         times = np.asarray(self.start)
-        for axis, span in enumerate(self.spans):
-            extent = max(_extent_along(masked, axis), private.get(axis, 1))
-            if axis in kept:
-                extent = max(extent, _extent_along(self.elements.shape, axis))
-            if extent != 1:
-                times, step = aligned(times, along(axis, np.arange(extent) * span, axis + 1))
-                times = times + step
+        for extent, span in zip(extents, self.spans, strict=True):
+            times = (
+                times[..., None] if extent == 1 else np.add.outer(times, np.arange(extent) * span)
+            )
         if self.mask is None:
             return None, times
         gone = tuple([axis for axis, n in enumerate(masked) if n > 1 and axis not in kept])

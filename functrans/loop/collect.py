@@ -392,7 +392,7 @@ class Accesses:
             if node.op == "load":
                 self._element(node.attribute, node.args, mask, writes=False)
             if node.op != "guard":
-                stack.extend((arg, mask) for arg in node.args)
+                stack.extend([(arg, mask) for arg in node.args if arg.op != "const"])
                 continue
             condition, value, otherwise = node.args
             stack.append((condition, mask))
@@ -467,8 +467,8 @@ class Accesses:
                         f"index {axis} of {one} goes from {used.min()} to {used.max()}, "
                         f"and the extent is {extent}"
                     )
-            total, value = aligned(total * extent, value)
-            total = total + value
+            value = value.astype(np.int64, copy=False)
+            total = np.add(*aligned(total * extent, value)) if axis else value
         return total
 
     def _add(

@@ -48,6 +48,8 @@ class Fault(Exception):
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """The arrays with as many axes each: a loop that is entered later is an axis further right."""
+    if len({array.shape for array in arrays}) == 1:
+        return list(arrays)
     ndim = max([array.ndim for array in arrays])
     result = [
         array if array.ndim == ndim else array.reshape(array.shape + (1,) * (ndim - array.ndim))
@@ -55,7 +57,7 @@ def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     ]
     # those of one element count for nothing, and often there is one shape beside them
     shapes = {array.shape for array in result if array.size != 1}
-    count = prod(broadcast_shape(*shapes)) if len(shapes) > 1 else max([x.size for x in result])
+    count = prod(map(max, *shapes)) if len(shapes) > 1 else max([x.size for x in result])
     if count > LARGEST:
         raise TooLarge
     return result
@@ -118,6 +120,9 @@ class Values:
             self._divided[leaf] = parts
 
     def __call__(self, expression: Scalar) -> Value:
+        known = self._find(expression)
+        if known is not None:
+            return known
         stack = [expression]
         while stack:
             node = stack[-1]
@@ -188,8 +193,9 @@ class Values:
 
     def _find(self, node: Scalar) -> Value | None:
         for known in reversed(self._known):
-            if node in known:
-                return known[node]
+            value = known.get(node)
+            if value is not None:
+                return value
         return None
 
     def _have(self, node: Scalar) -> Value:

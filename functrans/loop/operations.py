@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.loop import fragments
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
@@ -102,6 +103,11 @@ def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
     Of branches, the most expensive counts; a loop of unknown length counts as one step. The work of
     library routines is not counted.
     """
+    return _counted(tuple(body), tuple(sizes))
+
+
+@cached(64)  # stages that leave statements as they are ask again
+def _counted(body: tuple[Statement, ...], sizes: tuple[int, ...]) -> int:
     return int(_Tally(body, sizes).body(body, At({}, 1), ChainMap()))
 
 

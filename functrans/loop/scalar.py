@@ -378,20 +378,19 @@ def bitcast(x: Scalar, dtype: Any) -> Scalar:
 def postorder(roots: Iterable[Scalar], known: Container[Scalar] = ()) -> list[Scalar]:
     """Every node below the roots once, operands first, without those in `known` and below them."""
     order: dict[Scalar, None] = {}
-    stack = list(roots)
+    begun: list[Scalar] = []
+    stack: list[Scalar | None] = list(roots)
     stack.reverse()
     while stack:
-        node = stack[-1]
-        if node in order or node in known:
-            stack.pop()
-            continue
-        missing = [arg for arg in node.args if arg not in order and arg not in known]
-        if missing:
-            missing.reverse()
-            stack += missing
-        else:
-            order[node] = None
-            stack.pop()
+        node = stack.pop()
+        if node is None:  # the operands of the last one that was begun are done
+            order[begun.pop()] = None
+        elif node not in order and node not in known:
+            if node.args:
+                begun.append(node)
+                stack += (None, *node.args[::-1])
+            else:
+                order[node] = None
     return list(order)
 
 

@@ -143,13 +143,14 @@ def _check_apart(given: IndependentLoop, one: Buffer, own: Sequence[Access]) -> 
     if total > LARGEST:
         raise TooLarge
     # Numbers above 0, and 0 for none: the system hands out zeros for nothing, and few are touched.
-    first = np.zeros(total, np.int64)
+    first = np.zeros(total if given.loop.repeatable else 0, np.int64)
     written: dict[str | None, tuple[Array, Array]] = {}
     flat = [(access, _keys(access, size, outer, given.extents, (axis,))) for access in own]
     for access, (keys, times, iteration) in flat:
         if access.writes:
-            fresh = np.zeros(total, np.int64), np.zeros(total, np.int64)
-            from_end, from_start = written.setdefault(access.atomic, fresh)
+            if access.atomic not in written:
+                written[access.atomic] = np.zeros(total, np.int64), np.zeros(total, np.int64)
+            from_end, from_start = written[access.atomic]
             np.maximum.at(from_end, keys, given.extents[axis] - iteration)
             np.maximum.at(from_start, keys, iteration + 1)
             if given.loop.repeatable:

@@ -78,9 +78,13 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
 
 def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
     """All statements, outer ones before inner ones."""
-    for statement in statements:
+    stack = list(statements)
+    stack.reverse()
+    while stack:
+        statement = stack.pop()
         yield statement
-        yield from walk(children(statement))
+        for body in reversed(bodies(statement)):
+            stack.extend(reversed(body))
 
 
 def scalars(statements: Iterable[Statement]) -> list[Scalar]:

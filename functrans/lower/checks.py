@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functrans.errors import PlanError
 from functrans.ir.check import checked
 from functrans.loop.statements import Buffer
-from functrans.loop.walk import loaded, stored
+from functrans.loop.walk import stored
 from functrans.lower.draft import Draft
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.select.root import Emitted, Root
@@ -75,8 +75,8 @@ def nests_read_what_is_made(draft: Draft) -> None:
     # input
     made = {*draft.inputs, *draft.chosen.views, *draft.homes}
     for number, nest in enumerate(draft.nests):
-        made |= stored(nest.body)
-        _check_reads(f"nest {number}", loaded(nest.body), made)
+        made |= nest.stores
+        _check_reads(f"nest {number}", nest.loads, made)
 
 
 def steps_fit_kernels(draft: Draft) -> None:

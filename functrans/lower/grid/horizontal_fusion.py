@@ -19,7 +19,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Statement, band
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, scalars, stored
+from functrans.loop.walk import scalars
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, grid_axes
 from functrans.lower.grid.thread_mapping import team_of
@@ -64,8 +64,7 @@ class _Kernel(NamedTuple):
     @classmethod
     def of(cls, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> _Kernel:
         read, written = (
-            {homes.get(one, one) for one in found}
-            for found in (loaded(nest.body), stored(nest.body))
+            {homes.get(one, one) for one in found} for found in (nest.loads, nest.stores)
         )
         return cls(nest, read, written, _is_small(nest, target), len(scalars(nest.body)))
 

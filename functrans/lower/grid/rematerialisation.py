@@ -29,7 +29,7 @@ def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid
 
     ``lasting`` are the buffers that are used outside the nests.
     """
-    users = Counter(one for nest in nests for one in loaded(nest.body) | stored(nest.body))
+    users = Counter(one for nest in nests for one in nest.loads | nest.stores)
     made = []
     for nest in nests:
         targets = [each.target for each in walk(nest.body) if isinstance(each, Store)]

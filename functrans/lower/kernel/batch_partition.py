@@ -25,7 +25,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import carries_a_local, expressions, stored, walk
+from functrans.loop.walk import carries_a_local, expressions, walk
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
 
@@ -115,7 +115,7 @@ class _RowDependences:
         self.body = nest.body
         self.extent = extent
         self.scratch = set(nest.scratch)
-        self.written = stored(nest.body)
+        self.written = nest.stores
         self.axes: dict[Buffer, int] = {}
         """For each buffer that is written by rows, the axis of the rows."""
         self.shared: set[Buffer] = set()

@@ -11,7 +11,7 @@ an element to itself are removed: a scatter then costs only what it changes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from functrans.loop.aliasing import Aliasing, Copies
@@ -82,7 +82,7 @@ def donate(
     return kept, homes
 
 
-def occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
+def occurrences(found: Iterable[Set[Buffer]]) -> dict[Buffer, list[int]]:
     """The positions of the nests in which buffers are found."""
     numbers: dict[Buffer, list[int]] = {}
     for number, buffers in enumerate(found):

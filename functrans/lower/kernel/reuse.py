@@ -17,7 +17,7 @@ from typing import NamedTuple
 from functrans.loop.aliasing import Aliasing
 from functrans.loop.statements import Buffer, Store
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, stored, walk
+from functrans.loop.walk import walk
 from functrans.lower.kernel.donation import layout, occurrences
 from functrans.lower.nest.bodies import Nest
 
@@ -39,8 +39,8 @@ def reuse(
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
     """Nests that store temporaries in results, and all buffers that are stored in others."""
     found, homes = list(nests), dict(homes)
-    writers = occurrences(stored(nest.body) for nest in nests)
-    readers = occurrences(loaded(nest.body) for nest in nests)
+    writers = occurrences(nest.stores for nest in nests)
+    readers = occurrences(nest.loads for nest in nests)
     taken = {*given, *outputs, *(row for nest in nests for row in nest.scratch)}
     stores = (each for nest in nests for each in walk(nest.body) if isinstance(each, Store))
     least = target[Reuse].least_bytes

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
 
+from functrans.caches import cached_property
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
@@ -29,7 +30,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
-from functrans.loop.walk import stored, with_bodies
+from functrans.loop.walk import loaded, stored, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fission import distribute, is_worth_sharing, iterations, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
@@ -63,6 +64,16 @@ class Nest:
     form: str = ""  # the name of its form, if there are several
     in_phases: bool = False  # whether each parallel loop is a kernel, also within sequential loops
     exit: Exit | None = None  # the condition that ends the innermost loop of the program after it
+
+    @cached_property
+    def loads(self) -> frozenset[Buffer]:
+        """The buffers that it reads."""
+        return frozenset(loaded(self.body))
+
+    @cached_property
+    def stores(self) -> frozenset[Buffer]:
+        """The buffers that it writes."""
+        return frozenset(stored(self.body))
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:

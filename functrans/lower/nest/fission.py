@@ -69,7 +69,7 @@ def carries_values(
     before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
 ) -> bool:
     """Whether locals, or rows on the stack, are live between statements and later ones."""
-    if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
+    if scratch and not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
         return True
     made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
     if not made:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from functrans.loop.statements import Buffer, serial
-from functrans.loop.walk import loaded, stored
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Fusion
 
@@ -32,7 +31,7 @@ def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[N
     taken: list[Nest] = []
     used: set[Buffer] = set()
     for nest in nests:
-        own = {*loaded(nest.body), *stored(nest.body)}
+        own = nest.loads | nest.stores
         if taken and (len(taken) == most or len(used | own) > buffers):
             yield taken
             taken, used = [], set()

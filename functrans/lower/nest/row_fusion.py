@@ -26,7 +26,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Reduce, Statement, Store, buffer
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import expressions, loaded, stored, walk
+from functrans.loop.walk import expressions, walk
 from functrans.lower.nest.bodies import Nest
 
 PLAIN = (Assign, For, If, Let, Reduce, Store)
@@ -52,14 +52,6 @@ class _Rows:
     nest: Nest
 
     @cached_property
-    def loads(self) -> set[Buffer]:
-        return loaded(self.nest.body)
-
-    @cached_property
-    def stores(self) -> set[Buffer]:
-        return stored(self.nest.body)
-
-    @cached_property
     def loop(self) -> For | None:
         """The loop over rows, if the nest is a single one."""
         nest, (first, *others) = self.nest, self.nest.body
@@ -74,14 +66,14 @@ class _Rows:
     def depends_on(self, other: _Rows) -> bool:
         """Whether the nest must stay behind an earlier one: their accesses conflict."""
         return not (
-            self.loads.isdisjoint(other.stores)
-            and self.stores.isdisjoint(other.stores)
-            and self.stores.isdisjoint(other.loads)
+            self.nest.loads.isdisjoint(other.nest.stores)
+            and self.nest.stores.isdisjoint(other.nest.stores)
+            and self.nest.stores.isdisjoint(other.nest.loads)
         )
 
-    def used(self) -> set[Buffer]:
+    def used(self) -> frozenset[Buffer]:
         """All buffers that the nest accesses."""
-        return self.loads | self.stores
+        return self.nest.loads | self.nest.stores
 
 
 class _RowFusion:
@@ -99,7 +91,7 @@ class _RowFusion:
             for number in reversed(range(len(done))):
                 if each.loop is None:
                     break
-                if not done[number].stores.isdisjoint(each.loads):
+                if not done[number].nest.stores.isdisjoint(each.nest.loads):
                     fused = self._fused(done[number], done[number + 1 :], each)
                     if fused is not None:
                         each = _Rows(fused)
@@ -127,7 +119,9 @@ class _RowFusion:
         ]
         places = _positions([*bodies[0], *bodies[1]])
         common = {
-            one for one in first.used() & last.used() if one in first.stores or one in last.stores
+            one
+            for one in first.used() & last.used()
+            if one in first.nest.stores or one in last.nest.stores
         }
         groups = {one: self._rows_together(one, places[one], row, count) for one in common}
         if not all(groups.values()):

@@ -58,7 +58,6 @@ def test_cholesky(n, dtype):
 
 
 @pytest.mark.dear
-@pytest.mark.few(5)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)

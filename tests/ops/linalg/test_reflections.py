@@ -50,7 +50,6 @@ def check_factors(a, q, r):
 
 
 @pytest.mark.dear
-@pytest.mark.few(4)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
