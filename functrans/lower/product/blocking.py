@@ -250,11 +250,13 @@ def _packing_blocks(
 def _writes_whole_rows(root: Contraction, target: Target) -> bool:
     """Whether a tile's rows are written from one end to the other, because memory is the limit.
 
-    The result is larger than the cache, and each tile reads the whole right operand from it.
+    The result is larger than the cache, and each tile reads the whole right operand from it; or
+    sums have few terms, and all panels are in the nearest cache.
     """
     size, itemsize = extents_of(root), root.target.dtype.itemsize
     is_large = size.rows * size.columns * itemsize > target.cache
-    return is_large and not (root.symmetric or _is_larger(root, target.cache))
+    nearest = target.cache if is_large else target[Blocking].panel_bytes
+    return not (root.symmetric or _is_larger(root, nearest))
 
 
 def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
