@@ -188,8 +188,9 @@ def blocks_of(
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
-    is_read_in_place = is_dense(root.factors[0], root.counter)
-    is_deep = is_read_in_place and target.registers > limits.few_registers
+    is_deep = target.registers > limits.few_registers and (
+        is_dense(root.factors[0], root.counter) or (not whole_rows and _packs_left(root, target))
+    )
     line, depth_bytes = width * itemsize, limits.deepest_bytes if is_deep else limits.depth_bytes
     depth = _depth(size.terms, line, itemsize, limits, depth_bytes)
     tiles = -(-size.rows // height)
@@ -225,6 +226,16 @@ def blocks_of(
         while across < panels and (panels - 1) % across == 0:
             across += 1
     return Blocks(height, width, depth, stretches, _even(tiles, down), across)
+
+
+def _packs_left(root: Contraction, target: Target) -> bool:
+    """Whether the left operand is packed as a whole, because it is strided and read repeatedly."""
+    limits, size, left = target[Blocking], extents_of(root), root.factors[0]
+    itemsize, counter = root.target.dtype.itemsize, root.counter
+    assert counter is not None
+    is_strided = root.sides[1] and gaps(left, counter) > gaps(left, root.sides[1][-1])
+    is_large = size.batch * size.rows * size.terms * itemsize > limits.few_bytes
+    return bool(is_strided) and is_large and size.columns * itemsize > limits.narrow_bytes
 
 
 def _packing_blocks(
