@@ -102,9 +102,10 @@ class Blocking(NamedTuple):
     either too short, or has too few columns: memory is read faster in long pieces."""
     block_bytes: int = 190_000
     """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
-    few_tiles_of_wholes: int = 8
+    few_tiles_of_wholes: int = 2
     """The most tiles below each other for which a block that is a whole matrix reads the right
-    operand in place, if it may (measured: 8 and 16)."""
+    operand in place, if it may (measured: 1 to 16); four times as many without AVX-512, where only
+    half of the loads cross cache lines."""
     largest_of_wholes: int = 1 << 23
     """The most bytes of all right operands of the stack for which it does: larger ones are not in a
     cache, and come from memory faster if whole rows of them are packed."""
@@ -333,7 +334,8 @@ def _terms_of_wholes(
     by_terms = gaps(right, counter) <= gaps(right, root.sides[2][-1])
     if by_terms or not (many and packs):
         return 0
-    is_near = nbytes <= limits.largest_of_wholes and tiles <= limits.few_tiles_of_wholes
+    few = limits.few_tiles_of_wholes * (4 if target.registers <= limits.few_registers else 1)
+    is_near = nbytes <= limits.largest_of_wholes and tiles <= few
     if is_near and reads_columns_in_place(root, target, tiles):
         return 0
     room, rows = target.largest_stack // itemsize, tiles * height
