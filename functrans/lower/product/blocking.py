@@ -86,8 +86,7 @@ class Blocking(NamedTuple):
     """Rows of a block of such a product."""
     few_registers: int = 16
     """The most registers of a machine without AVX-512. Its second-level cache is small (half a
-    megabyte): left operands that are read along their rows are packed once for all blocks, and each
-    panel is prefetched while the one before it is read."""
+    megabyte): each panel is prefetched while the one before it is read."""
     most_rows: int = 10
     """The most rows of a tile on such a machine: each row's address takes a general register, which
     counters need, too."""
