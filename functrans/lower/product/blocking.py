@@ -86,8 +86,7 @@ class Blocking(NamedTuple):
     """Rows of a block of such a product."""
     few_registers: int = 16
     """The most registers of a machine without AVX-512. Its second-level cache is small (half a
-    megabyte): left operands that are read along their rows are packed once for all blocks, and each
-    panel is prefetched while the one before it is read."""
+    megabyte): each panel is prefetched while the one before it is read."""
     most_rows: int = 10
     """The most rows of a tile on such a machine: each row's address takes a general register, which
     counters need, too."""
@@ -102,9 +101,10 @@ class Blocking(NamedTuple):
     either too short, or has too few columns: memory is read faster in long pieces."""
     block_bytes: int = 190_000
     """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
-    few_tiles_of_wholes: int = 8
+    few_tiles_of_wholes: int = 2
     """The most tiles below each other for which a block that is a whole matrix reads the right
-    operand in place, if it may (measured: 8 and 16)."""
+    operand in place, if it may (measured: 1 to 16); four times as many without AVX-512, where only
+    half of the loads cross cache lines."""
     largest_of_wholes: int = 1 << 23
     """The most bytes of all right operands of the stack for which it does: larger ones are not in a
     cache, and come from memory faster if whole rows of them are packed."""
@@ -189,8 +189,9 @@ def blocks_of(
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
-    is_read_in_place = is_dense(root.factors[0], root.counter)
-    is_deep = is_read_in_place and target.registers > limits.few_registers
+    is_deep = target.registers > limits.few_registers and (
+        is_dense(root.factors[0], root.counter) or (not whole_rows and _packs_left(root, target))
+    )
     line, depth_bytes = width * itemsize, limits.deepest_bytes if is_deep else limits.depth_bytes
     depth = _depth(size.terms, line, itemsize, limits, depth_bytes)
     tiles = -(-size.rows // height)
@@ -228,6 +229,16 @@ def blocks_of(
     return Blocks(height, width, depth, stretches, _even(tiles, down), across)
 
 
+def _packs_left(root: Contraction, target: Target) -> bool:
+    """Whether the left operand is packed as a whole, because it is strided and read repeatedly."""
+    limits, size, left = target[Blocking], extents_of(root), root.factors[0]
+    itemsize, counter = root.target.dtype.itemsize, root.counter
+    assert counter is not None
+    is_strided = root.sides[1] and gaps(left, counter) > gaps(left, root.sides[1][-1])
+    is_large = size.batch * size.rows * size.terms * itemsize > limits.few_bytes
+    return bool(is_strided) and is_large and size.columns * itemsize > limits.narrow_bytes
+
+
 def _packing_blocks(
     size: Extents, limits: Blocking, tile: tuple[int, int, int], line: int
 ) -> Blocks:
@@ -251,11 +262,13 @@ def _packing_blocks(
 def _writes_whole_rows(root: Contraction, target: Target) -> bool:
     """Whether a tile's rows are written from one end to the other, because memory is the limit.
 
-    The result is larger than the cache, and each tile reads the whole right operand from it.
+    The result is larger than the cache, and each tile reads the whole right operand from it; or
+    sums have few terms, and all panels are in the nearest cache.
     """
     size, itemsize = extents_of(root), root.target.dtype.itemsize
     is_large = size.rows * size.columns * itemsize > target.cache
-    return is_large and not (root.symmetric or _is_larger(root, target.cache))
+    nearest = target.cache if is_large else target[Blocking].panel_bytes
+    return not (root.symmetric or _is_larger(root, nearest))
 
 
 def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
@@ -321,7 +334,8 @@ def _terms_of_wholes(
     by_terms = gaps(right, counter) <= gaps(right, root.sides[2][-1])
     if by_terms or not (many and packs):
         return 0
-    is_near = nbytes <= limits.largest_of_wholes and tiles <= limits.few_tiles_of_wholes
+    few = limits.few_tiles_of_wholes * (4 if target.registers <= limits.few_registers else 1)
+    is_near = nbytes <= limits.largest_of_wholes and tiles <= few
     if is_near and reads_columns_in_place(root, target, tiles):
         return 0
     room, rows = target.largest_stack // itemsize, tiles * height

@@ -117,7 +117,7 @@ class Storage:
         """Whether the whole left operand is packed first: blocks side by side read it again."""
         is_read_again = self.size.columns > self.blocks.panels * self.blocks.width
         is_large = self.all_tiles.nbytes > self.limits.few_bytes and not self.in_arena
-        return self.packs_rows and self.has_few_registers and is_large and is_read_again
+        return self.packs_rows and is_large and is_read_again
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:

@@ -1,9 +1,10 @@
-; An allocator for NumPy that caches freed blocks of large results, by size, for reuse.
+; An allocator for NumPy that caches freed blocks of large results, by size, for reuse. Blocks begin
+; at a cache line.
 ;
 ; Its state is an array of 64-bit words:
 ;
 ;      0  a try-lock (needed only in builds of Python without the GIL); a thread that finds it taken
-;         calls malloc or free directly
+;         allocates or frees directly
 ;      8  bytes in the cache
 ;      9  capacity in bytes
 ;     10  the next slot to insert into and to evict from (round robin)
@@ -11,7 +12,7 @@
 ;
 ; It is linked with one of advice.ll and no_advice.ll.
 
-declare ptr @malloc(i64)
+declare i32 @posix_memalign(ptr, i64, i64)
 declare ptr @calloc(i64, i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
@@ -50,14 +51,16 @@ none:
   store atomic i64 0, ptr %state release, align 8
   br label %fresh
 fresh:
-  %new = call ptr @malloc(i64 %size)
-  %got = icmp ne ptr %new, null
-  br i1 %got, label %advice, label %done
+  %new.p = alloca ptr
+  %failed = call i32 @posix_memalign(ptr %new.p, i64 64, i64 %size)
+  %got = icmp eq i32 %failed, 0
+  br i1 %got, label %advice, label %none.left
 advice:
+  %new = load ptr, ptr %new.p
   call void @advise(ptr %new, i64 %size)
-  br label %done
-done:
   ret ptr %new
+none.left:
+  ret ptr null
 }
 
 define internal void @give(ptr %state, ptr %block, i64 %size) {

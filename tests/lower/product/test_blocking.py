@@ -85,12 +85,26 @@ def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
         assert found.tiles * found.height <= 4 * most / 3 + found.height
 
 
-def test_large_results_of_few_terms_are_written_by_whole_rows():
-    found = blocks_of(product(2000, 1000, 3), CPU, False)
-    assert (found.tiles, found.panels) == (1, -(-1000 // found.width))
-    assert blocks_of(product(200, 1000, 3), CPU, False).tiles > 1  # it stays in the cache
+def test_results_of_few_terms_are_written_by_whole_rows():
+    for rows, terms in ((2000, 100), (200, 3)):
+        found = blocks_of(product(rows, 1000, terms), CPU, False)
+        assert (found.tiles, found.panels) == (1, -(-1000 // found.width))
+    assert blocks_of(product(200, 1000, 30), CPU, False).tiles > 1  # it stays in the cache
     assert blocks_of(product(2000, 1000, 300), CPU, False).tiles > 1  # the right operand does not
     assert blocks_of(product(16, 32_000, 2), CPU, False).panels < 1000  # threads share columns
+
+
+def test_sums_of_a_left_operand_that_is_packed_once_are_long():
+    """A strided one: if each block packs its part, that must fit its scratch memory."""
+    row, column, term = index("i", 1000), index("j", 1000), index("k", 1000)
+    x, y = (buffer(name, np.float32, (1000, 1000)) for name in "xy")
+    root = replace(
+        product(1000, 1000, 1000), loops=(row, column), sides=((), (row,), (column,)),
+        counter=term, factors=(load(x, (term, row)), load(y, (term, column))),
+    )  # fmt: skip
+    assert blocks_of(root, CPU, False).stretches == 1
+    assert blocks_of(root, CPU, True).stretches > 1  # blocks of whole rows: none reads it again
+    assert blocks_of(root, AVX2, False).stretches > 1
 
 
 def test_three_vectors_of_columns_are_one_tile():

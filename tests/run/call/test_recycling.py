@@ -72,6 +72,13 @@ def test_results_are_plain_arrays():
     assert handler_of(np.empty(300_000)) == "default_allocator"
 
 
+@pytest.mark.parametrize("extent", [16_384, 20_001, 300_000])
+def test_large_results_begin_at_a_cache_line(extent):
+    x = np.linspace(0.0, 1.0, extent)
+    results = [array for _ in range(8) for array in double(x)]
+    assert [array.ctypes.data % 64 for array in results] == [0] * len(results)
+
+
 def test_small_results_are_the_usual_ones():
     assert handler_of(double(X[:1000])[0]) == "default_allocator"
 
