@@ -185,7 +185,7 @@ LOW = {
         "longest_step": (0, 1 << 20),
         "least_reordered": (0, 1 << 12),
     },
-    "motion": {"least_work": (1, 512)},
+    "motion": {"least_work": (1, 512), "least_rows": (1, 16), "most_scatters": (1, 8)},
     "storing": {"operations": (1, 8, 32)},
     "split_sums": {
         "long_sum": (1, 4),
