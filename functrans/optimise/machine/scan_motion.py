@@ -6,8 +6,8 @@ depend on the carry. (If threads share the rows of a batch for all steps, the in
 the loop, and its matrix is packed: `functrans.optimise.machine.invariant_packing`.) Moved after the
 loop are contractions that only compute results, and sums over the steps. A carry that only
 accumulates contractions (the gradient of a weight) becomes one contraction over all steps; one that
-only accumulates scatters (the gradient of an embedding, or of a table's columns) becomes one scatter of
-all steps for each of them.
+only accumulates scatters (the gradient of an embedding, or of a table's columns) becomes one
+scatter of all steps for each of them.
 
 A few large products, which threads share, replace many small ones, and a step accesses only the
 rows of a table that it changes.
