@@ -27,8 +27,6 @@ class Levels(NamedTuple):
 
     least_work: int = 48
     """The fewest operations for an element in each loop: an exponential."""
-    most_work: float = 1.1
-    """The most operations in all loops, as a multiple of those of the one loop."""
     longest_apart: int = 31
     """The most iterations for which vectors do not overlap, if the rest fills a vector. What two
     overlapping vectors have just stored cannot be loaded as one before it is in the cache."""
@@ -37,8 +35,8 @@ class Levels(NamedTuple):
 def distributed(loop: For, limits: Levels) -> tuple[For, ...]:
     """The loops that execute the levels of a vector loop one after the other.
 
-    A value is one level above the stored values that it reads. A local that several loops need is
-    computed in each of them.
+    A value is one level above the stored values that it reads. A loop stays whole if several of
+    its parts need the same local.
     """
     if loop.lanes == 1 or loop.start is not ZERO or loop.stop.op != "const":
         return (loop,)
@@ -54,7 +52,7 @@ def distributed(loop: For, limits: Levels) -> tuple[For, ...]:
         rest = groups.pop()
         groups[-1] += rest
     bodies = [_with_locals(loop.body, group) for group in groups]
-    if sum(map(operations_of, bodies)) > limits.most_work * operations_of(loop.body):
+    if sum(map(len, bodies)) > len(set().union(*bodies)):
         return (loop,)
     return tuple(replace(loop, body=body) for body in bodies)
 

@@ -64,7 +64,6 @@ LOW = {
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
     "levels": {
         "least_work": (1, 48),
-        "most_work": (9.0, 1.1),
         "longest_apart": (0, 200, 31),
     },
     "apart": {"longest": (0, 31), "most_parts": (8, 3), "least_work": (0, 14)},

@@ -12,7 +12,7 @@ from tests.loop.evaluate import Memory, evaluate
 F8 = np.dtype(float)
 X, A, B, C, D = (buffer(name, F8, (20,)) for name in "xabcd")
 I = index("i", 20)  # noqa: E741
-ALWAYS = Levels(least_work=1, most_work=9.0)
+ALWAYS = Levels(least_work=1)
 
 
 def at(one):
@@ -47,18 +47,19 @@ def test_a_loop_for_each_level():
 
 
 def test_locals_are_declared_where_they_are_needed():
-    first, second = local(F8), local(F8)
+    first, second, third = local(F8), local(F8), local(F8)
     body = (
         Let((first,), (at(X) * 3.0,)),
-        Let((second,), (first + 1.0,)),
+        Let((second,), (at(X) + 1.0,)),
+        Let((third,), (second * 2.0,)),
         put(A, first * 2.0),
-        put(B, at(A) + second),
+        put(B, at(A) + third),
     )
     early, late = distributed(loop(*body), ALWAYS)
-    assert early.body == (body[0], body[2])
-    assert late.body == (body[0], body[1], body[3])
-    # two more of five operations
-    assert targets(*body, limits=ALWAYS._replace(most_work=1.1)) == ["ab"]
+    assert early.body == (body[0], body[3])
+    assert late.body == (body[1], body[2], body[4])
+    # both parts would declare the first one
+    assert targets(*body[:4], put(B, at(A) + first)) == ["ab"]
 
 
 def test_what_keeps_a_loop_whole():
