@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from functrans.caches import clear_caches
+from functrans.loop.distribution import Levels
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
@@ -51,9 +52,9 @@ RECORDS = {
     for record in (
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
-        InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks, ShortCircuit,
-        Sinking, Sorts,
+        InvariantPacking, Joins, Kernels, Levels, LibraryTransforms, Materialisation, Matrices,
+        Motion, Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks,
+        ShortCircuit, Sinking, Sorts,
         SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip

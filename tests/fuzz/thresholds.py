@@ -62,6 +62,10 @@ LOW = {
     "interleaving": {"fewest_matrices": (1, 2), "most_bytes_of_two": (0, 1 << 15)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
+    "levels": {
+        "least_work": (1, 48),
+        "longest_apart": (0, 200, 31),
+    },
     "apart": {"longest": (0, 31), "most_parts": (8, 3), "least_work": (0, 14)},
     "unrolling": {
         "longest": (3, 16),
@@ -180,7 +184,7 @@ LOW = {
         "longest_step": (0, 1 << 20),
         "least_reordered": (0, 1 << 12),
     },
-    "motion": {"least_work": (1, 512)},
+    "motion": {"least_work": (1, 512), "least_rows": (1, 16), "most_scatters": (1, 8)},
     "storing": {"operations": (1, 8, 32)},
     "split_sums": {
         "long_sum": (1, 4),

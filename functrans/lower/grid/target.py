@@ -47,7 +47,7 @@ CUDA = Target(
     # values that are computed together are in shared memory
     Transforms(long=2048, wide=1, largest_tile=24 << 10, far=1 << 62),
     BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
-    Motion(most_addends=64, least_sum=512),
+    Motion(most_addends=64, least_sum=512, least_rows=512),
     Kernels(constant_scratch=True),
     Arena(word=256),
 )

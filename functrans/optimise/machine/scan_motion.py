@@ -6,7 +6,8 @@ depend on the carry. (If threads share the rows of a batch for all steps, the in
 the loop, and its matrix is packed: `functrans.optimise.machine.invariant_packing`.) Moved after the
 loop are contractions that only compute results, and sums over the steps. A carry that only
 accumulates contractions (the gradient of a weight) becomes one contraction over all steps; one that
-only accumulates scatters (the gradient of an embedding) becomes one scatter.
+only accumulates scatters (the gradient of an embedding, or of a table's columns) becomes one
+scatter of all steps for each of them.
 
 A few large products, which threads share, replace many small ones, and a step accesses only the
 rows of a table that it changes.
@@ -22,7 +23,8 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.loop.target import Target
 from functrans.ops.arrays.known import known_integers
-from functrans.ops.arrays.structural import is_zeros, reduce_sum, transpose_p
+from functrans.ops.arrays.slicing import embed_p
+from functrans.ops.arrays.structural import full_p, is_zeros, reduce_sum, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.indexing.gather import add_at, scatter_add
@@ -47,10 +49,18 @@ class Motion(NamedTuple):
     """The fewest elements that a step sums for which the sum is moved after the loop."""
     largest_stack: int = 1 << 28
     """The largest size in bytes of an array that stacks the values of all steps."""
+    most_scatters: int = 8
+    """The same if all of them are scatters."""
+    least_rows: int = 16
+    """The least ratio of all elements to those that a step scatters, if there are fewer than
+    `least_work`. Measured (tables of 4 to 2000 numbers and rows, one loop and a batch)."""
 
 
 SCATTERS = (scatter_add, add_at)
 """The second adds a single row; the rows of all steps are scattered by the first."""
+
+MOVES = (transpose_p, embed_p)
+"""Between a reduction and the addition to a carry."""
 
 
 def move_out_of_scans(graph: Graph, target: Target) -> Graph:
@@ -146,7 +156,7 @@ class Term(NamedTuple):
     """A term of a carry: a contraction or a sum of each step, or a scatter."""
 
     reduction: Eqn  # the contraction, the ``reduce_sum`` or the ``scatter_add``
-    turned: list[Eqn]  # the transposes between the reduction and the addition
+    turned: list[Eqn]  # the moves between the reduction and the addition
 
     @property
     def stacked(self) -> Sequence[Atom]:
@@ -243,8 +253,9 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
         if own not in last.inputs or uses[out] != 1:
             continue
         (value,) = (x for x in last.inputs if x is not own)
-        terms = _terms(value, makers, uses, limits.most_addends)
-        if terms and all(_may_be_moved(term, own, makers, invariant) for term in terms):
+        terms = _terms(value, makers, uses, max(limits.most_addends, limits.most_scatters))
+        are_few = len(terms) <= limits.most_addends or all(map(_scatters, terms))
+        if terms and are_few and all(_may_be_moved(term, own, makers, invariant) for term in terms):
             found.append(Sum(carry, terms))
     chosen = [
         each
@@ -268,7 +279,7 @@ def _terms(
     """The terms of a value that is used once; none if there are more than ``most``."""
     turned: list[Eqn] = []
     maker = makers.get(value) if isinstance(value, Var) else None
-    while maker is not None and maker.primitive is transpose_p and uses[value] == 1:
+    while maker is not None and maker.primitive in MOVES and uses[value] == 1:
         turned.insert(0, maker)
         value = maker.inputs[0]
         maker = makers.get(value) if isinstance(value, Var) else None
@@ -286,13 +297,17 @@ def _may_be_moved(
 ) -> bool:
     """Whether a term is a sum or a scatter of values that change from step to step."""
     eqn = term.reduction
-    if eqn.outputs[0].aval.size != own.aval.size:
-        return False
     if eqn.primitive in SCATTERS:
-        return not term.turned and _moves_with_the_steps(eqn, makers, invariant)
+        return _moves_with_the_steps(eqn, makers, invariant)
     if eqn.primitive not in (dot_general, reduce_sum):
         return False
+    if eqn.outputs[0].aval.size != own.aval.size:
+        return False
     return not any(isinstance(x, Literal) or x in invariant for x in eqn.inputs)
+
+
+def _scatters(term: Term) -> bool:
+    return term.reduction.primitive in SCATTERS
 
 
 def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
@@ -302,7 +317,7 @@ def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
 def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:
     if eqn.primitive in SCATTERS:
         whole, given = (x.aval.size for x in eqn.inputs[:2])
-        return whole >= limits.least_work and whole >= 2 * given
+        return whole >= max(2 * given, min(limits.least_work, limits.least_rows * given))
     if eqn.primitive is reduce_sum:
         return eqn.inputs[0].aval.size >= limits.least_sum
     return _is_much(eqn, limits)
@@ -327,7 +342,7 @@ def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
         eqn, before = term.reduction, out
         out = Var(before.aval)
         operands = [at_hand.get(x, x) for x in term.stacked]
-        if eqn.primitive in SCATTERS:
+        if eqn.primitive in SCATTERS and not term.turned:
             params = {**eqn.params, "unique": False}
             after.append(Eqn(scatter_add, (before, *operands), (out,), params, eqn.source))
         else:
@@ -339,7 +354,14 @@ def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
 def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
     """Append equations that sum a term over all steps; returns the result."""
     eqn = term.reduction
-    if eqn.primitive is reduce_sum:
+    primitive = eqn.primitive
+    if primitive in SCATTERS:
+        zeros = Var(eqn.outputs[0].aval)
+        params = {"shape": zeros.aval.shape, "value": 0, "dtype": zeros.aval.dtype}
+        after.append(Eqn(full_p, (), (zeros,), params, eqn.source))
+        primitive, stacks = scatter_add, (zeros, *stacks)
+        params = {**eqn.params, "unique": False}
+    elif primitive is reduce_sum:
         params = {"axes": (0, *(axis + 1 for axis in eqn.params["axes"]))}
     else:
         contract, batch = (
@@ -348,7 +370,7 @@ def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
         )
         params = {"contract": tuple((0, *axes) for axes in contract), "batch": batch}
     out = Var(eqn.outputs[0].aval)
-    after.append(Eqn(eqn.primitive, stacks, (out,), params, eqn.source))
+    after.append(Eqn(primitive, stacks, (out,), params, eqn.source))
     for turn in term.turned:
         turned = Var(turn.outputs[0].aval)
         after.append(Eqn(turn.primitive, (out,), (turned,), turn.params, turn.source))

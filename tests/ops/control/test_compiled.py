@@ -203,3 +203,46 @@ def test_a_pullback_of_a_jitted_while_loop_takes_its_stacks():
     expected = grad(f)(1.3)
     assert vjp(jit(f), 1.3)[1](1.0)[0] == pytest.approx(expected)
     assert vjp(jit(lambda x: (f(x), x)), 1.3)[1]((1.0, 0.0))[0] == pytest.approx(expected)
+
+
+def layered(step_of):
+    """A scan of three layers, each of which reads the one before it, as a program and by NumPy."""
+
+    def program(xs, states, run):
+        def step(carry, x):
+            total, made = x, []
+            for c in carry:
+                gate = 1 / (1 + np.exp(-total))
+                c = step_of(c, gate, total)
+                total = gate * np.tanh(c)
+                made.append(c)
+            # a sum keeps the lanes of a step together
+            return tuple(made), (np.sum(total * x), total)
+
+        return run(step, states, xs)
+
+    def by_python(step, states, xs):
+        rows = []
+        for x in xs:
+            states, row = step(states, x)
+            rows.append(row)
+        return states, tuple(np.stack(one) for one in zip(*rows, strict=True))
+
+    return lambda xs, *c: program(xs, c, lax.scan), lambda xs, *c: program(xs, c, by_python)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("size", [7, 12, 14, 20, 24, 31, 33, 40, 100])
+def test_layers_of_a_step_one_after_the_other(size, dtype):
+    compiled, plain = layered(lambda c, gate, total: c * gate + np.sin(total))
+    rng = np.random.default_rng(size)
+    args = [rng.normal(size=(5, size)).astype(dtype), *rng.normal(size=(3, size)).astype(dtype)]
+    tolerance = 1e-12 if dtype == "f8" else 1e-5
+    for want, got in zip(leaves(plain(*args)), leaves(jit(compiled)(*args)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+    loss = jit(lambda *x: sum(np.sum(leaf**2) for leaf in leaves(compiled(*x))))
+    if dtype == "f8":
+        slopes = jit(grad(loss, (0, 1, 2, 3)))(*args)
+        slope = sum(np.sum(each) for each in slopes)  # all elements grow together
+        ends = [loss(*(x + e for x in args)) for e in (1e-6, -1e-6)]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-7, atol=1e-7)

@@ -39,6 +39,15 @@ def two_indices(table, w, words):
     return lax.scan(step, 0.5, words)[0]
 
 
+def by_elements(table, w, words):
+    """Columns of a row, each of which is a slice of the table."""
+
+    def step(total, word):
+        return total * np.sin(table[word, 0]) + table[word, 1] * table[-word, 1], None
+
+    return lax.scan(step, 0.5, words[:, 0])[0]
+
+
 def fixed_rows(table, w, words):
     """The same rows in each step: nothing is to be stacked."""
 
@@ -53,7 +62,7 @@ def scatters_in_scans(graph: Graph) -> int:
     return sum(eqn.primitive in SCATTERS for body in bodies for eqn in body.eqns)
 
 
-@pytest.mark.parametrize("function", [embedding, one_word, two_indices, fixed_rows])
+@pytest.mark.parametrize("function", [embedding, one_word, two_indices, by_elements, fixed_rows])
 def test_gradients_of_gathered_rows(function):
     gradient = grad(function, argnums=(0, 1))
     results = jit(gradient)(TABLE, W, WORDS)
@@ -62,12 +71,27 @@ def test_gradients_of_gathered_rows(function):
 
 
 @pytest.mark.parametrize(
-    ("function", "left"), [(embedding, 0), (one_word, 0), (two_indices, 2), (fixed_rows, 1)]
+    ("function", "left"),
+    [(embedding, 0), (one_word, 0), (two_indices, 0), (by_elements, 0), (fixed_rows, 1)],
 )
-def test_no_step_touches_the_whole_table(function, left):
-    graph = optimise(jit(grad(function)).lower(TABLE, W, WORDS).graph())
+@pytest.mark.parametrize("rows", [500, 128])
+def test_no_step_touches_the_whole_table(function, left, rows):
+    graph = optimise(jit(grad(function)).lower(TABLE[:rows], W, WORDS % rows).graph())
     assert scatters_in_scans(graph) >= 1
     assert scatters_in_scans(move_out_of_scans(graph, CPU)) == left
+
+
+@pytest.mark.parametrize(("rows", "left"), [(400, 0), (16, 0), (15, 1), (2, 1)])
+def test_the_gradient_of_a_small_table_of_numbers(rows, left):
+    def loss(table, words):
+        return lax.scan(lambda c, word: (c * np.sin(table[word]), None), 0.5, words)[0]
+
+    table, words = TABLE[:rows, 0] + 3, WORDS[:, 0] % rows
+    graph = optimise(jit(grad(loss)).lower(table, words).graph())
+    assert scatters_in_scans(move_out_of_scans(graph, CPU)) == left
+    used = np.bincount(words, minlength=rows)
+    expected = 0.5 * np.prod(np.sin(table[words])) * used / np.tan(table)
+    np.testing.assert_allclose(jit(grad(loss))(table, words), expected, rtol=1e-12, atol=1e-16)
 
 
 def test_a_table_that_is_read_and_added_to_stays_a_carry():

@@ -19,6 +19,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from functrans.ir.types import GROWS
+from functrans.loop.distribution import Levels, in_levels, in_parts, is_full
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
@@ -37,7 +38,6 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
-from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
@@ -164,11 +164,13 @@ class _Loop:
                 given = maximum(minimum(given, self.loop.length), 0)
             self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
-        if lanes is not None and self._are_apart(lanes):
-            self.body = replace(self.body, statements=self._in_parts(lanes))
-        elif lanes is not None:
+        if lanes is not None and not self._are_apart(lanes):
             self._call(self._interchanged(lanes), [self.body], work)
             return
+        if lanes is None or is_full(lanes):
+            self._distribute()
+        if lanes is not None and self.body.statements == (lanes,):
+            self.body = replace(self.body, statements=in_parts(lanes, self.simplify))
         self._allocate_carry([self.body])
         parity = Scalar("and", (self.counter, ONE), INDEX)
         body = self._step(self.body, parity, self._row(steps), self.stacks)
@@ -254,20 +256,11 @@ class _Loop:
             return False
         return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
 
-    def _in_parts(self, loop: For) -> tuple[Statement, ...]:
-        """A loop as vectors that do not overlap: the last of fewer and fewer lanes."""
-        extent, lanes, start = loop.index.attribute[2], loop.lanes, 0
-        made: list[Statement] = []
-        while start < extent:
-            lanes = min(lanes, 1 << (extent - start).bit_length() - 1)
-            count = (extent - start) // lanes * lanes
-            own = index(loop.index.attribute[0], count)
-            values = {loop.index: from_terms({own: 1} if count > 1 else {}, start)}
-            body = substituted(loop.body, values, self.simplify)
-            one = For(own, ZERO, const(count, INDEX), body, lanes, repeatable=True, whole=True)
-            made += [one] if count > 1 else body
-            start += count
-        return tuple(made)
+    def _distribute(self) -> None:
+        """Distribute the vector loops of a step by levels of dependence."""
+        if not self.at.target.lanes_are_threads:
+            levels = in_levels(self.body.statements, self.at.target[Levels], self.simplify)
+            self.body = replace(self.body, statements=tuple(levels))
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes, with the loop over steps inside."""
@@ -312,6 +305,7 @@ class _Loop:
     def while_(self) -> None:
         assert isinstance(self.loop, While)
         test = self.at.lower(self.loop.cond)
+        self._distribute()
         steps = local(INDEX, "steps")
         self.before.append(Let((steps,), (ZERO,)))
         self._allocate_carry([self.body, test])

@@ -1,0 +1,132 @@
+"""Loop distribution (fission): a vector loop becomes several, by levels of dependence.
+
+In a step of a recurrence with several layers, each layer reads what the one before it has computed.
+A loop that computes all layers for one vector before it begins the next vector waits for each
+result, since a processor looks ahead only some hundred instructions. Distributed, the vectors of
+one layer follow each other, and none waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.operations import operations_of
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, For, Let, Statement, Store
+from functrans.loop.substitution import substituted
+from functrans.loop.terms import from_terms
+from functrans.loop.walk import expressions
+
+
+class Levels(NamedTuple):
+    """When vector loops are distributed. Measured: all (LSTMs with diagonal weights)."""
+
+    least_work: int = 48
+    """The fewest operations for an element in each loop: an exponential."""
+    longest_apart: int = 31
+    """The most iterations for which vectors do not overlap, if the rest fills a vector. What two
+    overlapping vectors have just stored cannot be loaded as one before it is in the cache."""
+
+
+def distributed(loop: For, limits: Levels) -> tuple[For, ...]:
+    """The loops that execute the levels of a vector loop one after the other.
+
+    A value is one level above the stored values that it reads. A loop stays whole if several of
+    its parts need the same local.
+    """
+    if loop.lanes == 1 or loop.start is not ZERO or loop.stop.op != "const":
+        return (loop,)
+    levels = _levels(loop.body) if loop.lanes < loop.stop.attribute else None
+    if levels is None:
+        return (loop,)
+    groups: list[list[Statement]] = [[]]
+    for level in range(max(levels.values(), default=0) + 1):
+        if operations_of(groups[-1]) >= limits.least_work:
+            groups.append([])
+        groups[-1] += [each for each, own in levels.items() if own == level]
+    if len(groups) > 1 and operations_of(groups[-1]) < limits.least_work:
+        rest = groups.pop()
+        groups[-1] += rest
+    bodies = [_with_locals(loop.body, group) for group in groups]
+    if sum(map(len, bodies)) > len(set().union(*bodies)):
+        return (loop,)
+    return tuple(replace(loop, body=body) for body in bodies)
+
+
+def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -> list[Statement]:
+    """The statements of a step, with distributed vector loops."""
+    made: list[Statement] = []
+    for each in body:
+        loops = distributed(each, limits) if isinstance(each, For) else ()
+        if len(loops) < 2:
+            made.append(each)
+            continue
+        are_apart = is_full(loops[0]) and loops[0].stop.attribute <= limits.longest_apart
+        for loop in loops:
+            made += in_parts(loop, simplify) if are_apart else (loop,)
+    return made
+
+
+def _levels(body: Sequence[Statement]) -> dict[Statement, int] | None:
+    """The level of each store; None if something is read before it is overwritten."""
+    levels: dict[Statement, int] = {}
+    made: dict[Buffer, int] = {}  # the levels of what has been stored
+    read: set[Buffer] = set()
+    of_nodes: dict[Scalar, int] = {}
+    for each in body:
+        if not isinstance(each, (Let, Store)):
+            return None
+        roots = expressions(each)
+        for node in postorder(roots, known=of_nodes):
+            level = max((of_nodes[x] for x in node.args), default=0)
+            if node.op == "load":
+                read.add(node.attribute)
+                level = max(level, made.get(node.attribute, -1) + 1)
+            of_nodes[node] = level
+        if isinstance(each, Let):
+            of_nodes.update(
+                (name, of_nodes[x]) for name, x in zip(each.targets, roots, strict=True)
+            )
+            continue
+        if each.op is not None or each.late or each.target in read:
+            return None
+        own = max([made.get(each.target, 0), *(of_nodes[x] for x in roots)])
+        levels[each] = made[each.target] = own
+    return levels
+
+
+def _with_locals(body: Sequence[Statement], stores: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Some stores of a body, in its order, with the declarations that they need."""
+    needed: set[Scalar] = set()
+    kept: list[Statement] = []
+    wanted = set(stores)
+    for each in reversed(body):
+        if each in wanted or (isinstance(each, Let) and not needed.isdisjoint(each.targets)):
+            needed.update(x for x in postorder(expressions(each)) if x.op == "local")
+            kept.insert(0, each)
+    return tuple(kept)
+
+
+def is_full(loop: For) -> bool:
+    """Whether what remains of a loop after its vectors fills one more, of fewer lanes."""
+    return (int(loop.stop.attribute) % loop.lanes).bit_count() == 1
+
+
+def in_parts(loop: For, simplify: Simplifier) -> tuple[Statement, ...]:
+    """A loop as vectors that do not overlap: the last of fewer and fewer lanes."""
+    extent, lanes, start = loop.index.attribute[2], loop.lanes, 0
+    made: list[Statement] = []
+    while start < extent:
+        lanes = min(lanes, 1 << (extent - start).bit_length() - 1)
+        count = (extent - start) // lanes * lanes
+        own = index(loop.index.attribute[0], count)
+        values = {loop.index: from_terms({own: 1} if count > 1 else {}, start)}
+        body = substituted(loop.body, values, simplify)
+        one = For(own, ZERO, const(count, INDEX), body, lanes, repeatable=True, whole=True)
+        made += [one] if count > 1 else body
+        start += count
+    return tuple(made)

@@ -1,0 +1,104 @@
+"""Distributed loops store the same values, in the order of their dependences."""
+
+import numpy as np
+
+from functrans.loop.distribution import Levels, distributed, in_levels
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local
+from tests.loop.evaluate import Memory, evaluate
+
+F8 = np.dtype(float)
+X, A, B, C, D = (buffer(name, F8, (20,)) for name in "xabcd")
+I = index("i", 20)  # noqa: E741
+ALWAYS = Levels(least_work=1)
+
+
+def at(one):
+    return load(one, (I,))
+
+
+def put(one, value):
+    return Store(one, (I,), value)
+
+
+def loop(*body, lanes=8):
+    return For(I, ZERO, const(20, INDEX), body, lanes=lanes, repeatable=True)
+
+
+def targets(*body, limits=ALWAYS):
+    """The names of what each loop stores."""
+    return [
+        "".join(each.target.name for each in one.body if isinstance(each, Store))
+        for one in distributed(loop(*body), limits)
+    ]
+
+
+CHAIN = put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(C, at(X) * 3.0), put(D, at(B) * at(C))
+
+
+def test_a_loop_for_each_level():
+    assert targets(*CHAIN) == ["ac", "b", "d"]
+    # two operations of the first level, one of the second: the third joins
+    assert targets(*CHAIN, limits=ALWAYS._replace(least_work=2)) == ["ac", "bd"]
+    assert targets(*CHAIN, limits=ALWAYS._replace(least_work=5)) == ["abcd"]
+    assert targets(put(A, at(X) * 2.0), put(B, at(X) * 3.0)) == ["ab"]
+
+
+def test_locals_are_declared_where_they_are_needed():
+    first, second, third = local(F8), local(F8), local(F8)
+    body = (
+        Let((first,), (at(X) * 3.0,)),
+        Let((second,), (at(X) + 1.0,)),
+        Let((third,), (second * 2.0,)),
+        put(A, first * 2.0),
+        put(B, at(A) + third),
+    )
+    early, late = distributed(loop(*body), ALWAYS)
+    assert early.body == (body[0], body[3])
+    assert late.body == (body[1], body[2], body[4])
+    # both parts would declare the first one
+    assert targets(*body[:4], put(B, at(A) + first)) == ["ab"]
+
+
+def test_what_keeps_a_loop_whole():
+    # an element that is overwritten after it was read; sums; the last level of a store to a buffer
+    assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(X, at(B))) == ["abx"]
+    assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(A, at(B))) == ["aba"]
+    adds = Store(C, (I,), at(B), "add")
+    assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), adds) == ["abc"]
+    scalar = loop(*CHAIN, lanes=1)
+    assert distributed(scalar, ALWAYS) == (scalar,)
+    one_vector = loop(*CHAIN, lanes=32)
+    assert distributed(one_vector, ALWAYS) == (one_vector,)
+
+
+def test_the_second_store_to_a_buffer_does_not_come_before_the_first():
+    body = (
+        put(A, at(X) * 2.0),
+        put(B, at(A) + 1.0),
+        put(C, at(B)),
+        put(B, at(X)),
+        put(D, at(B) * 2.0),
+    )
+    assert targets(*body) == ["abcbd"]  # C has read what is overwritten
+    body = put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(B, at(X)), put(D, at(B) * 2.0)
+    assert targets(*body) == ["a", "bb", "d"]
+
+
+def test_the_values_are_the_same():
+    x = np.arange(20.0)
+    for limits in (ALWAYS, ALWAYS._replace(longest_apart=0), Levels()):
+        made = in_levels([loop(*CHAIN)], limits, Simplifier())
+        memory = [Memory(x, True), *(Memory(np.zeros(20), False) for _ in range(4))]
+        assert evaluate(Kernel((X, A, B, C, D), 0, tuple(made)), memory, ()) == 0
+        np.testing.assert_array_equal(memory[-1].array, (x * 2 + 1) * (x * 3))
+        assert all(one.written.all() for one in memory)
+
+
+def test_vectors_do_not_overlap_if_the_rest_is_one():
+    made = in_levels([loop(*CHAIN)], ALWAYS, Simplifier())
+    assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 16), (4, 4)] * 3
+    made = in_levels([loop(*CHAIN)], ALWAYS._replace(longest_apart=19), Simplifier())
+    assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 20)] * 3
