@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -33,7 +35,7 @@ def test_a_policy_for_nan_is_refused(name, policy):
         getattr(stats, name)(x, *POLICIES[name], nan_policy=policy)  # here
         return np.sum(x)
 
-    found = message_of(UnsupportedNumPyError, lambda: grad(summed)(X))
+    found = message_of(UnsupportedNumPyError, lambda: jit(grad(summed))(X))
     assert found == located(
         f"scipy.stats.{name}(..., nan_policy={policy!r}) is not supported on traced values"
         f"{{here}}: {INSTEAD[policy]}", summed,
@@ -46,7 +48,10 @@ def test_a_policy_that_there_is_not(name):
     found = message_of(
         ValueError, lambda: grad(lambda x: function(x, *POLICIES[name], nan_policy="drop"))(X)
     )
-    assert found == "nan_policy must be one of {'propagate', 'raise', 'omit'}"
+    # SciPy prints a set, and one of its functions a full stop
+    assert re.fullmatch(
+        r"nan_policy must be one of \{(('raise'|'omit'|'propagate')(, )?){3}\}\.?", found
+    )
 
 
 def line(x, a):
