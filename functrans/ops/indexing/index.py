@@ -102,10 +102,15 @@ def plan_of(shape: Shape, index: Any) -> Plan:
         return _worked_out(shape, [_item(item) for item in items])
 
 
+_BOUNDS = frozenset({int, type(None), np.int64})
+
+
 def _hashable(item: Any) -> Any:
-    """A hashable form of an entry; raises TypeError for arrays."""
+    """A hashable form of an entry; raises TypeError for arrays and for traced bounds."""
     if type(item) is slice:
-        return _Slice(item.start, item.stop, item.step)
+        bounds = _Slice(item.start, item.stop, item.step)
+        if type(bounds[0]) in _BOUNDS and type(bounds[1]) in _BOUNDS and type(bounds[2]) in _BOUNDS:
+            return bounds
     if type(item) is int or item is None or item is Ellipsis:
         return item
     raise TypeError

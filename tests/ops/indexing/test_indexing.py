@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from functrans import grad, jacfwd, jit, value_and_grad, vmap
+from functrans import numpy as traced_numpy
 from functrans.errors import NotDifferentiableError, TracerIndexError
 from functrans.ops.indexing.at import at
 from functrans.ops.indexing.gather import gather_along
@@ -414,3 +415,10 @@ def test_unsigned_indices_are_not_counted_from_the_end(index):
     for function in (of_an_argument, jit(grad(lambda x: np.sum(x[places] ** 2)))):
         with pytest.raises(IndexError, match="out of bounds"):
             function(np.arange(3.0))
+
+
+@pytest.mark.filterwarnings("error")
+def test_bounds_of_slices_that_are_known_in_a_trace_are_no_swallowed_errors():
+    """They were: looking for a remembered plan hashed them, which is an error of its own."""
+    first = jit(lambda x: x[traced_numpy.asarray(1) : traced_numpy.asarray(4)])
+    np.testing.assert_array_equal(first(np.arange(9.0)), np.arange(1.0, 4.0))
