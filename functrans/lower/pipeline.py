@@ -231,19 +231,6 @@ def buffer_reuse(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
-def strength_reduction(draft: Draft) -> Draft:
-    """Reduce the strength of division and square roots where loops wait for the divider.
-
-    `nest/divider.py`.
-
-    Expects nests.
-    Leaves nests that compute the same bits.
-    """
-    target = draft.target
-    nests = [replace(nest, body=with_relieved_divider(nest.body, target)) for nest in draft.nests]
-    return replace(draft, nests=tuple(nests))
-
-
 def loop_distribution(draft: Draft) -> Draft:
     """Distribute long loop steps: their nests become kernels, called in each iteration.
 
@@ -256,6 +243,19 @@ def loop_distribution(draft: Draft) -> Draft:
     if "loop_distribution" in draft.target.stages:
         nests = [part for nest in nests for part in distributed(nest, draft.target)]
     return replace(draft, nests=tuple(limit_stack(nest, draft.target) for nest in nests))
+
+
+def strength_reduction(draft: Draft) -> Draft:
+    """Reduce the strength of division and square roots where loops wait for the divider.
+
+    `nest/divider.py`.
+
+    Expects nests.
+    Leaves nests that compute the same bits.
+    """
+    target = draft.target
+    nests = [replace(nest, body=with_relieved_divider(nest.body, target)) for nest in draft.nests]
+    return replace(draft, nests=tuple(nests))
 
 
 def kernel_construction(draft: Draft) -> Draft:
@@ -323,9 +323,9 @@ CPU_PIPELINE = Pipeline(
         Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer reuse", buffer_reuse, checks.nests_read_what_is_made, printing.nests),
-        Stage("strength reduction", strength_reduction, checks.nests_read_what_is_made,
-              printing.nests),
         Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made,
+              printing.nests),
+        Stage("strength reduction", strength_reduction, checks.nests_read_what_is_made,
               printing.nests),
         Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,
               printing.kernels),

@@ -17,7 +17,8 @@ from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, Store, While
-from functrans.loop.walk import bodies, expressions, loaded, rebuilt, stored, walk
+from functrans.loop.substitution import with_expressions
+from functrans.loop.walk import bodies, expressions, loaded, stored, walk
 from functrans.lower.grid.dealing import extent, is_independent, perfect, room_of
 from functrans.lower.nest.bodies import Nest
 
@@ -136,17 +137,7 @@ class _Element:
 
     def in_place(self, statements: Sequence[Statement]) -> Body:
         """Statements with the value in place of the loads."""
-        return tuple(
-            rebuilt(
-                each,
-                body=self.in_place,
-                values=self._expressions,
-                indices=self._expressions,
-                element=lambda one, position: (one, tuple(self._expressions(position))),
-                buffer=lambda one: one,
-            )
-            for each in statements
-        )
+        return with_expressions(statements, self._expressions)
 
     def _expressions(self, given: Sequence[Scalar]) -> list[Scalar]:
         replaced: dict[Scalar, Scalar] = {}

@@ -24,10 +24,10 @@ Real Numbers and Computers (2004).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import frexp
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -48,13 +48,12 @@ from functrans.loop.scalar import (
 )
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, Let, Reduce, Statement, Store, local
+from functrans.loop.substitution import with_expressions
 from functrans.loop.target import Target
 from functrans.loop.walk import (
     Body,
-    Expressions,
     always_loaded,
     expressions,
-    rebuilt,
     scalars,
     stored,
     walk,
@@ -86,46 +85,57 @@ _CHECKS = frozenset({"checked", "required"})
 
 
 def with_relieved_divider(body: Body, target: Target) -> Body:
-    """The statements, with quotients and roots computed otherwise where loops wait for them."""
+    """The statements of a nest, with quotients and roots computed otherwise where loops wait."""
     if not target.slow_division:
         return body
+    if len(body) == 1 and _is_vector_loop(body[0]):
+        return _relieved(body[0], is_alone=True)
 
     def relieved(body: Body) -> Body:
         return tuple(made for each in body for made in in_order(each))
 
     def in_order(statement: Statement) -> Iterable[Statement]:
-        if isinstance(statement, (For, Reduce)) and statement.lanes > 1:
-            return _in_lanes(statement)
+        if _is_vector_loop(statement):
+            return _relieved(statement)
         return (with_bodies(statement, relieved),)
 
     return relieved(body)
 
 
-def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
-    """A vector loop, and before it the reciprocals that it shares."""
-    nodes = scalars([loop])
+def _is_vector_loop(statement: Statement) -> TypeGuard[For | Reduce]:
+    return isinstance(statement, (For, Reduce)) and statement.lanes > 1
+
+
+def _chosen(nodes: Sequence[Scalar], varying: Container[Scalar]) -> set[Scalar]:
+    """The quotients and roots of a vector loop that other operations compute."""
     quotients = [node for node in nodes if _is_quotient(node)]
     roots = [node for node in nodes if _is_root(node)]
-    if not quotients and not roots:
-        return (loop,)
-    varying = _varying(loop, nodes)
     divisors = Counter(node.args[1] for node in quotients if node in varying)
     shared = {y for y, count in divisors.items() if y not in varying or count > 1}
+    reciprocals = sum(y in varying for y in shared)
     by_reciprocal = [node for node in quotients if node in varying and node.args[1] in shared]
     by_iteration = [node for node in roots if node in varying]
-    replaced = set(
-        _relief(
-            DIVISION.cycles * len(quotients) + ROOT.cycles * len(roots),
-            node_count(node for node in nodes if _is_other(node)),
-            {
-                tuple(by_reciprocal): Cost(
-                    DIVISION.cycles * (len(by_reciprocal) - len(shared & varying)),
-                    DIVISION.operations * len(by_reciprocal),
-                ),
-                tuple(by_iteration): Cost(*(each * len(by_iteration) for each in ROOT)),
-            },
-        )
-    )
+    forms = {
+        tuple(by_reciprocal): Cost(
+            DIVISION.cycles * (len(by_reciprocal) - reciprocals),
+            DIVISION.operations * len(by_reciprocal),
+        ),
+        tuple(by_iteration): Cost(*(each * len(by_iteration) for each in ROOT)),
+    }
+    dividing = DIVISION.cycles * len(quotients) + ROOT.cycles * len(roots)
+    return set(_relief(dividing, node_count(filter(_is_other, nodes)), forms))
+
+
+def _relieved(loop: For | Reduce, is_alone: bool = False) -> tuple[Statement, ...]:
+    """A vector loop, and before it the reciprocals that it shares.
+
+    Before a loop that is alone in its nest there is nothing, since threads share only such loops.
+    """
+    nodes = scalars([loop])
+    if not any(_is_quotient(node) or _is_root(node) for node in nodes):
+        return (loop,)
+    varying = _varying(loop, nodes)
+    replaced = _chosen(nodes, varying)
     if not replaced:
         return (loop,)
     simplify, done = Simplifier(), dict[Scalar, Scalar]()
@@ -136,7 +146,8 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
         """Whether a divisor may be computed before the loop: it would have been in it."""
         moved = postorder([y])
         is_loaded = all(node.op != "load" or node in executed for node in moved)
-        return y not in varying and is_loaded and _CHECKS.isdisjoint(node.op for node in moved)
+        is_safe = is_loaded and _CHECKS.isdisjoint(node.op for node in moved)
+        return not is_alone and y not in varying and is_safe
 
     for node in nodes:
         args = tuple([done[arg] for arg in node.args])
@@ -152,23 +163,7 @@ def _in_lanes(loop: For | Reduce) -> tuple[Statement, ...]:
             reciprocal = before.setdefault(reciprocal, local(y.dtype, "r"))
         done[node] = _product(x, y, reciprocal)
 
-    def values(given: Expressions) -> list[Scalar]:
-        return [done[each] for each in given]
-
-    def body(inside: Body) -> Body:
-        return tuple(map(changed, inside))
-
-    def changed(statement: Statement) -> Statement:
-        return rebuilt(
-            statement,
-            body=body,
-            values=values,
-            indices=values,
-            element=lambda one, position: (one, tuple(values(position))),
-            buffer=lambda one: one,
-        )
-
-    made = changed(loop)
+    (made,) = with_expressions((loop,), lambda given: [done[each] for each in given])
     return (Let(tuple(before.values()), tuple(before)), made) if before else (made,)
 
 

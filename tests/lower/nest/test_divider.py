@@ -6,8 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from functrans import grad, jit
-from tests.targets import take_host_for
+from functrans import grad, jit, trace
+from functrans.lower.pipeline import plan
+from functrans.lower.plan import schedule
+from functrans.optimise import optimise
+from tests.targets import take_host_for, target
 
 DIGITS = 53
 
@@ -158,3 +161,11 @@ def test_divisors_are_shared_by_lanes_or_by_quotients(monkeypatch):
     # machines that divide fast
     take_host_for(monkeypatch, slow_division=False)
     assert not is_corrected(lambda x, y: x / y, x, 3.0)
+
+
+def test_threads_still_share_a_loop_whose_reciprocal_is_the_same_everywhere():
+    """They share a loop that is alone in its kernel: a declaration before it kept them from it."""
+    x, machine = np.ones(300_000), target(slow_division=True)
+    for function in (lambda x, y: x / y, lambda x, y: x / np.sqrt(np.sum(y * y))):
+        *_, last = schedule(plan(optimise(trace(function)(x, 3.0)), machine).steps)
+        assert last.kernel.parallel is not None
