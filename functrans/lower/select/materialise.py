@@ -7,7 +7,7 @@ once. Expects a graph that has been rewritten for the machine. Leaves a set of i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
@@ -48,227 +48,233 @@ OPAQUE = Pattern(0, 2, (), (), 0)
 """The pattern of library calls and loops, which compute from memory to memory."""
 
 
-def _pattern(eqn: Eqn, target: Target) -> Pattern:
-    if asks_for_elements(eqn, target):
-        return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
-    return OPAQUE if in_memory(eqn, target) else pattern(eqn)
+class _Recomputed(NamedTuple):
+    """What an element of a value takes if it is computed wherever it is read."""
+
+    cost: int = 0
+    """Its operations."""
+    size: int = 0
+    """The same with those on indices, which cost nothing but are part of the expression."""
+    depth: int = 0
+    """The moves of elements that are nested in its expression."""
+    slow: bool = False
+    """Whether one of its operations is slow."""
+    scattered: bool = False
+    """Whether neighbours along an axis lie apart, as those of a slice or a transposed array."""
+    zeros: bool = False
+    """Whether some elements are known to be zeros, like those of a triangle."""
+
+
+STORED = _Recomputed()
+"""What is in memory, and read from there."""
 
 
 def materialised(graph: Graph, target: Target) -> set[Var]:
     """The variables to materialise, besides the outputs."""
-    uses: dict[Var, list[tuple[Eqn, int]]] = {}
+    facts, chosen = _Facts(graph, target), set[Var]()
+    values: dict[Atom, _Recomputed] = {}
     for eqn in graph.eqns:
-        for i, atom in enumerate(eqn.inputs):
-            if isinstance(atom, Var):
-                uses.setdefault(atom, []).append((eqn, i))
-    outputs = Counter(graph.outputs)
-    limits = target[Materialisation]
-    patterns = {eqn: _pattern(eqn, target) for eqn in graph.eqns}
-    joins = {eqn for eqn in graph.eqns if asks_for_elements(eqn, target)}
-    chosen: set[Var] = set()
-    costs: dict[Atom, int] = {}
-    sizes: dict[Atom, int] = {}  # with the operations on indices, which cost nothing
-    depths: dict[Atom, int] = {}
-    constants: set[Atom] = set()
-    slow: set[Atom] = set()
-    addresses = index_arithmetic(graph) - outputs.keys()
-    scattered: set[Atom] = set()
-    triangles: set[Atom] = set()  # and other values of which some elements are known to be zeros
-    repeated: set[Atom] = set()  # what is larger than all that it is computed from
-    for eqn in graph.eqns:
-        own = patterns[eqn]
-        if own.slow or not slow.isdisjoint(eqn.inputs):
-            slow.update(eqn.outputs)
-        cost = own.cost
-        size = own_size = max(cost, int(eqn.primitive.scalar is not None))
-        if own is not OPAQUE:
-            read = [*zip(eqn.inputs, own.reads, strict=True)]
-            cost += sum(costs.get(x, 0) * reads for x, reads in read)
-            size += sum(sizes.get(x, 0) * reads for x, reads in read)
-        depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
-        depth += eqn.primitive.scalar is None
-        if eqn in joins:
+        if eqn in facts.joins:
             chosen.update(eqn.outputs)
             continue
-        is_constant = all(isinstance(x, Literal) or x in constants for x in eqn.inputs)
-        is_table = not eqn.inputs and cost > limits.cheap
-        if own.folds == 1 and is_constant and not is_table:
-            # known zeros and ones simplify expressions, which saves more than storing them
-            constants.update(eqn.outputs)
-            continue
-        is_choice = eqn.primitive is select and eqn.inputs[0] in constants
-        if is_choice or (own.folds == 1 and not triangles.isdisjoint(eqn.inputs)):
-            triangles.update(eqn.outputs)
+        value = _recomputed(eqn, [values.get(x, STORED) for x in eqn.inputs], facts)
         for var in eqn.outputs:
-            used = uses.get(var, [])
-            if all(x in repeated or x.aval.size < var.aval.size for x in eqn.inputs):
-                repeated.add(var)
-            shared = (
-                cost > 0
-                and var not in triangles
-                and var not in repeated
-                and _is_factor_of_several(used)
-            )
-            if var not in addresses and (
-                depth > limits.deepest
-                or (size > limits.largest_expression and (used or outputs[var]))
-                or _is_in_better_order(eqn, used, target)
-                or (_is_gathered(eqn, scattered, used, patterns) and not target.lanes_are_threads)
-                or (shared and not target.lanes_are_threads)
-                or (var in slow and _is_broadcast(var, used, joins, limits))
-                or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
-            ):
-                small = None if outputs[var] else _smaller(eqn, used, patterns, target)
-                kept = var if small is None else small
-                costs[var], sizes[var], depths[var] = own.cost, own_size, 0
-                slow -= {kept, var}
-                triangles -= {kept, var}
-                if kept in costs:  # (inputs are in memory)
-                    chosen.add(kept)
-                    costs[kept] = sizes[kept] = depths[kept] = 0
+            if var in facts.constants:
+                # known zeros and ones simplify expressions, which saves more than storing them
+                values[var] = _Recomputed(slow=value.slow)
+            elif facts.is_stored(var, eqn, value, values):
+                kept = facts.stored_instead(var, eqn)
+                values[var] = _Recomputed(*_own(eqn, facts))
+                if kept in values:  # (inputs are in memory)
+                    values[kept] = STORED
+                    chosen |= {kept} - facts.constants
             else:
-                costs[var], sizes[var], depths[var] = cost, size, depth
-                if eqn.primitive in (slice_p, transpose_p) or (
-                    eqn.primitive.regroups is not None and not scattered.isdisjoint(eqn.inputs)
-                ):
-                    scattered.add(var)
+                values[var] = value
     return chosen
 
 
-def _smaller(
-    eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
-) -> Var | None:
-    """The operand to be stored instead of a result that needs more memory; or None.
-
-    It is the operand of a broadcast or of a padding, so that values of one shape are computed
-    together, wherever they are padded to; or the narrower float of a conversion.
-    """
-    if any(patterns[each] is OPAQUE or patterns[each].by_data[i] for each, i in uses):
-        return None
-    if eqn.primitive in (broadcast_to_p, embed_p):
-        x = eqn.inputs[0]
-        return x if isinstance(x, Var) and x.aval.size < eqn.outputs[0].aval.size else None
-    return _narrower(eqn, target)
-
-
-def _narrower(eqn: Eqn, target: Target) -> Var | None:
-    """The narrower float that a conversion has as its operand; or None."""
-    if not target[Materialisation].narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
-        return None
-    (x,), (out,) = eqn.inputs, eqn.outputs
-    if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):
-        return None
-    return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
-
-
-def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -> bool:
-    """Whether a transposed array is read along its last axis, whose elements lay far apart."""
-    if eqn.primitive is not transpose_p or not eqn.params["permutation"]:
-        return False
-    (out,) = eqn.outputs
-    changed = eqn.params["permutation"][-1] != out.aval.ndim - 1
-    return changed and any(
-        reads_rows(user, out, target) or is_summed_with_larger(user, out, target)
-        for user, _ in uses
+def _recomputed(eqn: Eqn, operands: Sequence[_Recomputed], facts: _Facts) -> _Recomputed:
+    """What an element of an equation's results takes, given the same of its operands."""
+    own, (cost, size) = facts.patterns[eqn], _own(eqn, facts)
+    if own is not OPAQUE:
+        cost += sum(x.cost * reads for x, reads in zip(operands, own.reads, strict=True))
+        size += sum(x.size * reads for x, reads in zip(operands, own.reads, strict=True))
+    moves = eqn.primitive in (slice_p, transpose_p)
+    regroups = eqn.primitive.regroups is not None
+    chooses = eqn.primitive is select and eqn.inputs[0] in facts.constants
+    return _Recomputed(
+        cost,
+        size,
+        depth=max((x.depth for x in operands), default=0) + (eqn.primitive.scalar is None),
+        slow=own.slow or any(x.slow for x in operands),
+        scattered=moves or (regroups and any(x.scattered for x in operands)),
+        zeros=chooses or (own.folds == 1 and any(x.zeros for x in operands)),
     )
 
 
-def _is_gathered(
-    eqn: Eqn, scattered: Set[Atom], uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern]
-) -> bool:
-    """Whether a contraction reads elements that are far apart along an axis.
-
-    This is the case if several axes of a slice or a transposed array are taken as one: the place of
-    each element would be computed by divisions. If it drops axes of one element alone, like a part
-    of complex numbers, a product with a vector reads it in place, once.
-    """
-    if eqn.primitive.regroups is None or scattered.isdisjoint(eqn.inputs):
-        return False
-    before, after = ([n for n in x.aval.shape if n != 1] for x in (eqn.inputs[0], eqn.outputs[0]))
-    products = (user for user, _ in uses if user.primitive is dot_general)
-    return any(
-        before != after
-        or user.outputs[0].aval.size * patterns[user].folds > eqn.outputs[0].aval.size
-        for user in products
-    )
+def _own(eqn: Eqn, facts: _Facts) -> tuple[int, int]:
+    """The cost and size of an equation whose operands are in memory."""
+    cost = facts.patterns[eqn].cost
+    return cost, max(cost, int(eqn.primitive.scalar is not None))
 
 
-def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
-    """Whether several products have a value as a factor, and read its elements more than once.
+class _Facts:
+    """What the choices depend on and they do not change: patterns, uses, constants."""
 
-    Each would compute it, and pack it, though most can read a factor in memory where it is. Where
-    elements of a factor are known to be zeros, products of them are left out instead. A factor that
-    is larger than all that it is computed from takes longer to read.
-    """
-    products = [user for user, _ in uses if user.primitive is dot_general]
-    # one without rows and columns reads each element once
-    return sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products) > 1
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.target, self.limits = target, target[Materialisation]
+        self.outputs = Counter(graph.outputs)
+        self.uses: dict[Var, list[tuple[Eqn, int]]] = {}
+        for eqn in graph.eqns:
+            for i, atom in enumerate(eqn.inputs):
+                if isinstance(atom, Var):
+                    self.uses.setdefault(atom, []).append((eqn, i))
+        self.joins = {eqn for eqn in graph.eqns if asks_for_elements(eqn, target)}
+        self.patterns = {eqn: self._pattern(eqn) for eqn in graph.eqns}
+        self.addresses = index_arithmetic(graph) - self.outputs.keys()
+        self.constants: set[Atom] = set()
+        self.repeated: set[Atom] = set()  # what is larger than all that it is computed from
+        for eqn in graph.eqns:
+            if self._is_constant(eqn):
+                self.constants.update(eqn.outputs)
+            elif eqn not in self.joins:
+                self.repeated.update(var for var in eqn.outputs if self._is_repeated(var, eqn))
 
+    def _pattern(self, eqn: Eqn) -> Pattern:
+        if eqn in self.joins:
+            return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
+        return OPAQUE if in_memory(eqn, self.target) else pattern(eqn)
 
-def _is_broadcast(
-    var: Var, uses: list[tuple[Eqn, int]], joins: Set[Eqn], limits: Materialisation
-) -> bool:
-    """Whether each element is used for many results, other than in turn by the innermost loop."""
-    shape = var.aval.shape
-    if not shape or shape[-1] <= UNROLLED:
-        return False
-    return any(
-        out.aval.size > limits.repeated * var.aval.size
-        for eqn, _ in uses
-        for out in eqn.outputs
-        if eqn not in joins
-    )
-
-
-def _is_materialised(
-    var: Var,
-    own: Pattern,
-    cost: int,
-    every_use: Mapping[Var, list[tuple[Eqn, int]]],
-    patterns: dict[Eqn, Pattern],
-    joins: Set[Eqn],
-    outputs: int,
-    limits: Materialisation,
-) -> bool:
-    uses = every_use.get(var, [])
-    if not uses and not outputs:
-        return False
-    if own.folds > 1:
-        return True
-    if any(patterns[eqn] is OPAQUE for eqn, _ in uses):
-        return True
-    if outputs:
-        # computed for the output in any case, and loaded or shared from there: the state of a
-        # recurrence is often both passed on and stacked
-        return (bool(uses) or outputs > 1) and cost > 0
-    if cost <= limits.cheap:
-        return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
-    if any(patterns[eqn].by_data[i] for eqn, i in uses):
-        return True
-    if len(uses) > 1:
-        return not _is_divided(var, uses, every_use, patterns, joins)
-    ((eqn, _),) = uses
-    if eqn in joins:
-        return False
-    size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
-    return size > limits.repeated * var.aval.size
-
-
-def _is_divided(
-    var: Var,
-    uses: list[tuple[Eqn, int]],
-    every_use: Mapping[Var, list[tuple[Eqn, int]]],
-    patterns: dict[Eqn, Pattern],
-    joins: Set[Eqn],
-) -> bool:
-    """Whether disjoint parts of a value are read, each for its position in a join.
-
-    Then its elements are computed once, where they are written.
-    """
-    read = 0
-    for eqn, i in uses:
-        users = [user for out in eqn.outputs for user, _ in every_use.get(out, [])]
-        if eqn in joins or any(user not in joins for user in users):
+    def _is_constant(self, eqn: Eqn) -> bool:
+        own = self.patterns[eqn]
+        if own.folds != 1 or eqn in self.joins or (not eqn.inputs and own.cost > self.limits.cheap):
             return False
-        read += eqn.outputs[0].aval.size * patterns[eqn].folds * patterns[eqn].reads[i]
-    return read <= var.aval.size
+        return all(isinstance(x, Literal) or x in self.constants for x in eqn.inputs)
+
+    def _is_repeated(self, var: Var, eqn: Eqn) -> bool:
+        return all(x in self.repeated or x.aval.size < var.aval.size for x in eqn.inputs)
+
+    def is_stored(
+        self, var: Var, eqn: Eqn, value: _Recomputed, values: Mapping[Atom, _Recomputed]
+    ) -> bool:
+        """Whether a result is computed once, rather than wherever it is read."""
+        if var in self.addresses or not (var in self.uses or var in self.outputs):
+            return False
+        if value.depth > self.limits.deepest or value.size > self.limits.largest_expression:
+            return True
+        if self._is_in_better_order(var, eqn) or (value.slow and self._is_broadcast(var)):
+            return True
+        if not self.target.lanes_are_threads:
+            shares = value.cost > 0 and not value.zeros and var not in self.repeated
+            if shares and self._is_factor_of_several(var):
+                return True
+            if any(values.get(x, STORED).scattered for x in eqn.inputs) and self._is_gathered(eqn):
+                return True
+        return self._is_worth_storing(var, eqn, value.cost)
+
+    def _is_worth_storing(self, var: Var, eqn: Eqn, cost: int) -> bool:
+        """Whether a value takes longer to compute where it is read than to load."""
+        uses, patterns, outputs = self.uses.get(var, []), self.patterns, self.outputs[var]
+        if patterns[eqn].folds > 1 or any(patterns[user] is OPAQUE for user, _ in uses):
+            return True
+        if outputs:
+            # computed for the output in any case, and loaded or shared from there: the state of a
+            # recurrence is often both passed on and stacked
+            return (bool(uses) or outputs > 1) and cost > 0
+        if any(patterns[user].by_data[i] for user, i in uses):
+            return cost > 0
+        if cost <= self.limits.cheap:
+            return False
+        if len(uses) > 1:
+            return not self._is_divided(var)
+        ((user, _),) = uses
+        size = max(out.aval.size for out in user.outputs) * patterns[user].folds
+        return user not in self.joins and size > self.limits.repeated * var.aval.size
+
+    def _is_divided(self, var: Var) -> bool:
+        """Whether disjoint parts of a value are read, each for its position in a join.
+
+        Then its elements are computed once, where they are written.
+        """
+        read = 0
+        for eqn, i in self.uses[var]:
+            users = [user for out in eqn.outputs for user, _ in self.uses.get(out, [])]
+            if eqn in self.joins or not self.joins.issuperset(users):
+                return False
+            read += (
+                eqn.outputs[0].aval.size * self.patterns[eqn].folds * self.patterns[eqn].reads[i]
+            )
+        return read <= var.aval.size
+
+    def _is_broadcast(self, var: Var) -> bool:
+        """Whether an element is used for many results, and not in turn by the innermost loop."""
+        shape, most = var.aval.shape, self.limits.repeated * var.aval.size
+        if not shape or shape[-1] <= UNROLLED:
+            return False
+        users = [user for user, _ in self.uses.get(var, []) if user not in self.joins]
+        return any(out.aval.size > most for user in users for out in user.outputs)
+
+    def _products(self, var: Var) -> list[Eqn]:
+        return [user for user, _ in self.uses.get(var, []) if user.primitive is dot_general]
+
+    def _is_factor_of_several(self, var: Var) -> bool:
+        """Whether several products have a value as a factor, and read its elements more than once.
+
+        Each would compute it, and pack it, though most can read a factor in memory where it is.
+        Where elements of a factor are known to be zeros, products of them are left out instead. A
+        factor that is larger than all that it is computed from takes longer to read.
+        """
+        # one without rows and columns reads each element once
+        products = self._products(var)
+        return sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products) > 1
+
+    def _is_gathered(self, eqn: Eqn) -> bool:
+        """Whether a contraction reads elements that are far apart along an axis.
+
+        This is the case if several axes of a slice or a transposed array are taken as one: the
+        place of each element would be computed by divisions. If it drops axes of one element alone,
+        like a part of complex numbers, a product with a vector reads it in place, once.
+        """
+        if eqn.primitive.regroups is None:
+            return False
+        x, out = eqn.inputs[0], eqn.outputs[0]
+        before, after = ([n for n in each.aval.shape if n != 1] for each in (x, out))
+        return any(
+            before != after or user.outputs[0].aval.size * self.patterns[user].folds > out.aval.size
+            for user in self._products(out)
+        )
+
+    def _is_in_better_order(self, var: Var, eqn: Eqn) -> bool:
+        """Whether a transposed array is read along its last axis, whose elements lay far apart."""
+        if eqn.primitive is not transpose_p or not eqn.params["permutation"]:
+            return False
+        changed = eqn.params["permutation"][-1] != var.aval.ndim - 1
+        return changed and any(
+            reads_rows(user, var, self.target) or is_summed_with_larger(user, var, self.target)
+            for user, _ in self.uses.get(var, [])
+        )
+
+    def stored_instead(self, var: Var, eqn: Eqn) -> Var:
+        """What is stored for a result: itself, or the operand if that needs less memory.
+
+        It is the operand of a broadcast or of a padding, so that values of one shape are computed
+        together, wherever they are padded to; or the narrower float of a conversion.
+        """
+        uses, patterns = self.uses.get(var, []), self.patterns
+        if var in self.outputs or any(
+            patterns[user] is OPAQUE or patterns[user].by_data[i] for user, i in uses
+        ):
+            return var
+        if eqn.primitive in (broadcast_to_p, embed_p):
+            x = eqn.inputs[0]
+            return x if isinstance(x, Var) and x.aval.size < var.aval.size else var
+        return self._narrower(eqn) or var
+
+    def _narrower(self, eqn: Eqn) -> Var | None:
+        """The narrower float that a conversion has as its operand; or None."""
+        if not self.limits.narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
+            return None
+        (x,), (out,) = eqn.inputs, eqn.outputs
+        if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):
+            return None
+        return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
