@@ -7,9 +7,10 @@ zero padding, so that sums need no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from functrans.ops.convolution.compiled.limits import (
     fits,
     places_are_few,
 )
-from functrans.ops.convolution.convolution import Roles, extents, roles
+from functrans.ops.convolution.convolution import extents, roles
 from functrans.ops.convolution.windows import Window
 
 
@@ -118,107 +119,136 @@ class Tiles(NamedTuple):
         return -(-extent // self.lanes) * self.lanes
 
 
+class _Problem:
+    """A convolution as tiles see it: its labels by their roles, extents, and windows."""
+
+    def __init__(self, eqn: Eqn, target: Target) -> None:
+        x, y = (operand.aval.shape for operand in eqn.inputs)
+        own, other, self.out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+        self.windows: dict[int, Window] = dict(eqn.params["windows"])
+        self.roles = roles(own, other, self.out, eqn.params["windows"])
+        self.sizes = extents(x, y, eqn.params)
+        self.seen = dict(zip(own, x, strict=True))
+        self.target, self.limits = target, target[Convolutions]
+        self.dtype = eqn.outputs[0].aval.dtype
+        self.itemsize = self.dtype.itemsize
+        self.registers = target.lanes(self.itemsize)
+        self.weights = eqn.inputs[1].aval.size * self.itemsize
+        *_, self.terms = counts(eqn)
+        self.places = [label for label in self.out if label in self.windows]
+        self.columns = [label for label in self.out if label in self.roles.columns]
+        if not self.columns:
+            # a single filter is one feature
+            self.columns = [1 + max(self.sizes)]
+            self.sizes[self.columns[0]] = 1
+        self.rows = [label for label in self.out if label in self.roles.rows]
+        self.summed = [label for label in own if label in self.roles.summed]
+        self.channels = prod(self.sizes[label] for label in self.summed)
+        self.room = target.cache // self.limits.part_of_cache
+
+    @cached_property
+    def length(self) -> int:
+        """The length of a block along the first axis of positions."""
+        windows = [self.windows[label] for label in self.places]
+        return length_of(windows, self.channels, 2 * self.room // self.itemsize)
+
+    def axes(self, labels: Iterable[int], sizes: Mapping[int, int]) -> tuple[Axis, ...]:
+        return tuple(Axis(label, sizes[label]) for label in labels)
+
+
 def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """The blocking of a convolution by tiles; None if impossible, or if another form is better."""
-    if not fits(eqn, target) or "vectorise" not in target.stages:
+    if not fits(eqn, target) or "vectorise" not in target.stages or places_are_few(eqn, target):
         return None
-    if places_are_few(eqn, target):
+    given = _Problem(eqn, target)
+    sizes, places, column = given.sizes, given.places, given.columns[-1]
+    if not places or given.out[-1] not in (column, places[-1]):
         return None
-    _, _, term_count = counts(eqn)
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
-    windows = dict(eqn.params["windows"])
-    found = roles(own, other, out, eqn.params["windows"])
-    sizes = extents(x, y, eqn.params)
-    taps = sizes | {label: window.taps for label, window in windows.items()}
-    places = [label for label in out if label in windows]
-    columns = [label for label in out if label in found.columns]
-    if not places:
-        return None
-    if not columns:
-        # a single filter is one feature
-        columns = [1 + max(sizes)]
-        sizes[columns[0]] = 1
-    column, last = columns[-1], places[-1]
-    dtype, limits = eqn.outputs[0].aval.dtype, target[Convolutions]
-    registers = target.lanes(dtype.itemsize)
-    channels = prod(sizes[label] for label in found.summed)
-    length = length_of(
-        [windows[label] for label in places],
-        channels,
-        2 * target.cache // limits.part_of_cache // dtype.itemsize,
-    )
+    along_lines = _have_phases(given.windows.values(), target)
     # neighbours of a tile are chosen first
-    across_lines = len(places) > 1 or sizes[last] % length == 0
-    along_lines = _have_phases(windows.values(), target)
-    if out[-1] == column:
-        few = sizes[column] < limits.well_filled * registers and (
-            sizes[last] >= registers or sizes[last] > 2 * sizes[column]
-        )
-        along_features = across_lines and not (few and along_lines)
-    elif out[-1] == last:
-        suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
-        along_features = across_lines and (suits or not along_lines)
-    else:
-        return None
+    across_lines = len(places) > 1 or sizes[places[-1]] % given.length == 0
+    along_features = across_lines and not (along_lines and _lines_are_better(given))
     if not along_features and not along_lines:
         return None
-    along, across = sizes[column], sizes[last]
-    if not along_features:
-        along, across = across, along
-    seen = [label for label in own if label in found.summed]
-    summed = [*places, *seen] if along_features else [*seen, *places]
-    outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
-    widest = registers * max(2, limits.fewest_sums_in_registers // across)
-    lanes, pitch = lanes_of(along, widest, limits), 0
-    if not along_features and len(places) > 1:
-        rows = length if len(places) == 2 else sizes[places[-2]]
-        apart = pitch_of(windows[last], x[own.index(last)])
-        flat = (rows - 1) * apart + along
-        by_lines = rows * _registers(along, lanes, registers)
-        if lanes > registers:
-            # these are pairs of registers already, which need fewer loads of weights
-            by_lines *= 1 - limits.terms_of_a_copy / term_count
-        if _registers(flat, widest, registers) <= by_lines:
-            lanes, pitch = widest, apart
-    if 2 * lanes < registers:
+    across = sizes[places[-1] if along_features else column]
+    lanes, pitch = _vectors(given, along_features)
+    if 2 * lanes < given.registers:
         return None
+    taps = sizes | {label: window.taps for label, window in given.windows.items()}
+    summed = [*places, *given.summed] if along_features else [*given.summed, *places]
     made = Tiles(
-        tuple(Axis(label, sizes[label]) for label in outer),
-        tuple(Axis(label, sizes[label]) for label in places),
-        length,
+        given.axes([*given.roles.groups, *given.columns[:-1], *given.rows], sizes),
+        given.axes(places, sizes),
+        given.length,
         Axis(column, sizes[column]),
-        tuple(Axis(label, taps[label]) for label in summed),
+        given.axes(summed, taps),
         lanes,
-        height_of(across, most_sums(target, dtype.itemsize, lanes)),
+        height_of(across, most_sums(target, given.itemsize, lanes)),
         along_features,
         pitch,
-        _images(eqn, found, length, target),
+        _images(given),
     )
-    return (_along_images(eqn, made, target) if found.rows and along_lines else None) or made
+    return (_along_images(given, made) if given.rows and along_lines else None) or made
 
 
-def _along_images(eqn: Eqn, by: Tiles, target: Target) -> Tiles | None:
+def _lines_are_better(given: _Problem) -> bool:
+    """Whether vectors of positions are better than vectors of features, if both are possible.
+
+    Where channels are last, they are if there are too few features to fill a register. Otherwise
+    they are as good if lines fill them, and a position sees few elements: vectors of positions are
+    not aligned, and those of two channels are far apart.
+    """
+    limits, registers = given.limits, given.registers
+    features, last = given.sizes[given.columns[-1]], given.sizes[given.places[-1]]
+    if given.out[-1] == given.columns[-1]:
+        few = features < limits.well_filled * registers
+        return few and (last >= registers or last > 2 * features)
+    pair, window = 2 * registers, given.windows[given.places[-1]]
+    if features < pair or given.channels < limits.fewest_channels_last:
+        return True
+    if window.places < pair or window.stride > 1:
+        return False
+    filled = features >= limits.well_filled * pair * -(-features // pair)
+    return not filled or given.channels * given.itemsize < limits.channel_bytes
+
+
+def _vectors(given: _Problem, along_features: bool) -> tuple[int, int]:
+    """The length of vectors, and the distance of lines if they go along several as one, or 0."""
+    limits, registers, places = given.limits, given.registers, given.places
+    features, last = given.sizes[given.columns[-1]], given.sizes[places[-1]]
+    along, across = (features, last) if along_features else (last, features)
+    widest = registers * max(2, limits.fewest_sums_in_registers // across)
+    lanes = lanes_of(along, widest, limits)
+    if along_features or len(places) == 1:
+        return lanes, 0
+    rows = given.length if len(places) == 2 else given.sizes[places[-2]]
+    apart = pitch_of(given.windows[places[-1]], given.seen[places[-1]])
+    flat = (rows - 1) * apart + along
+    by_lines = rows * _registers(along, lanes, registers)
+    if lanes > registers:
+        # these are pairs of registers already, which need fewer loads of weights
+        by_lines *= 1 - limits.terms_of_a_copy / given.terms
+    return (widest, apart) if _registers(flat, widest, registers) <= by_lines else (lanes, 0)
+
+
+def _along_images(given: _Problem, by: Tiles) -> Tiles | None:
     """The same with vectors along images, if that is better: lines are short, or have margins.
 
     These vectors are full, and no tap in the padding is multiplied. But what a block sees is
     transposed as it is copied, and so are the results.
     """
-    limits, itemsize = target[Convolutions], eqn.outputs[0].aval.dtype.itemsize
-    registers, images = target.lanes(itemsize), by.outer[-1].extent
+    limits, registers, images = given.limits, given.registers, by.outer[-1].extent
     lengths = (n for n in (2 * registers, registers) if images % n == 0)
     lanes = next((n for n in lengths if images >= limits.fewest_blocks * n), 0)
     if lanes < 2:
         return None
-    windows = dict(eqn.params["windows"])
-    sizes = dict(zip(eqn.params["x_labels"], eqn.inputs[0].aval.shape, strict=True))
-    inside = [share_inside(windows[axis.label], sizes[axis.label]) for axis in by.places]
-    columns, seen = by.column.extent, prod(sizes[axis.label] for axis in by.summed)
+    inside = [share_inside(given.windows[label], given.seen[label]) for label in given.places]
+    columns, seen = by.column.extent, prod(given.seen[axis.label] for axis in by.summed)
     places, terms = (prod(axis.extent for axis in axes) for axes in (by.places, by.summed))
     # as high as possible, since the operand that vectors read may be in a distant cache
-    height = -(-columns // -(-columns // most_sums(target, itemsize, lanes)))
+    height = -(-columns // -(-columns // most_sums(given.target, given.itemsize, lanes)))
     few = height * lanes < limits.fewest_sums_in_registers * registers
-    if few or seen * lanes * itemsize > 2 * target.cache // limits.part_of_cache:
+    if few or seen * lanes * given.itemsize > 2 * given.room:
         return None
     copied = limits.terms_of_a_transposition * (places * columns + seen) / registers
     own = places / registers * columns * terms * prod(inside) + copied
@@ -244,37 +274,14 @@ def share_inside(window: Window, extent: int) -> float:
     return float(np.mean((seen >= 0) & (seen < extent)))
 
 
-def _suits_features(
-    features: int, channels: int, window: Window, dtype: np.dtype[Any], target: Target
-) -> bool:
-    """Whether vectors of features, with channels copied side by side, are better than of positions.
-
-    The latter are as good if lines fill them, and a position sees few elements: vectors of
-    positions are not aligned, and those of two channels are far apart.
-    """
-    limits, pair = target[Convolutions], 2 * target.lanes(dtype.itemsize)
-    if features < pair or channels < limits.fewest_channels_last:
-        return False
-    if window.places < pair or window.stride > 1:
-        return True
-    filled = features >= limits.well_filled * pair * -(-features // pair)
-    return filled and channels * dtype.itemsize >= limits.channel_bytes
-
-
-def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
+def _images(given: _Problem) -> int:
     """The number of images of a block, so that weights outside the nearest caches are read less."""
-    limits, itemsize = target[Convolutions], eqn.outputs[0].aval.dtype.itemsize
-    windows = dict(eqn.params["windows"])
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    sizes = extents(x, y, eqn.params)
-    room = target.cache // limits.part_of_cache
-    places = [label for label in eqn.params["out"] if label in windows]
-    rows = [label for label in eqn.params["out"] if label in found.rows]
-    if eqn.inputs[1].aval.size * itemsize <= room or not rows or length < sizes[places[0]]:
+    windows, sizes, places = given.windows, given.sizes, given.places
+    if given.weights <= given.room or not given.rows or given.length < sizes[places[0]]:
         return 1
-    seen = prod(sizes[label] for label in found.summed)
-    seen *= prod(region(windows[label], sizes[label])[1] for label in places)
-    return images_of(sizes[rows[-1]], 2 * room // (seen * itemsize), limits)
+    seen = given.channels * prod(region(windows[label], sizes[label])[1] for label in places)
+    most = 2 * given.room // (seen * given.itemsize)
+    return images_of(sizes[given.rows[-1]], most, given.limits)
 
 
 def images_of(extent: int, most: int, limits: Convolutions) -> int:
