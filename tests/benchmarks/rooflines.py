@@ -23,8 +23,11 @@ from functrans import config, jit, lax, tree
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.functions import function_of
 from functrans.ops.compiled.elements import SLOW, pattern
+from functrans.ops.convolution.compiled.limits import counts
+from functrans.ops.convolution.convolution import convolution
 from functrans.optimise import rewritten
 from functrans.run.code import host
+from tests.benchmarks.contractions import ROWS
 from tests.benchmarks.forms import forms
 from tests.benchmarks.one import functrans_library
 from tests.benchmarks.workloads import WORKLOADS, Library
@@ -75,6 +78,7 @@ def deposit(lib: Library) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 def programs(lib: Library) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     """All functions to compile, with their arguments, by name."""
     found = {name: make(lib) for name, (make, _) in WORKLOADS.items()}
+    found |= {name: row.make(lib) for name, row in ROWS.items() if not row.operations}
     jobs = {name: (job.function, job.arguments) for name, job in found.items()}
     return {**jobs, "heat equation gradient": heat(lib), "deposit": deposit(lib), **forms(lib)}
 
@@ -148,6 +152,9 @@ def operations(graph: Graph) -> Operations:
             # a long sum may be in parts; of a symmetric result, half is computed
             count = 2 * size * terms // (given.get("parts") or 1) >> given.get("symmetric", 0)
             found += (count, 0, 0)
+        elif eqn.primitive is convolution:
+            *_, terms = counts(eqn)
+            found += (2 * size * terms, 0, 0)
         elif eqn.primitive.by_elements:
             found += _usual(eqn).times(size)
     return found
