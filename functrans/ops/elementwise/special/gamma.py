@@ -151,9 +151,12 @@ def _at_pole(x: Any) -> Any:
 
 def _slope_of_poch(z: Any, m: Any, out: Any) -> Any:
     root = _at_pole(z)
+    both = root & _at_pole(z + m)  # it is a product, and by reflection that of positive numbers
     rest, slope = _reciprocal(z)
     at_root = gamma(z + m) * (slope + digamma(z + m) * rest)
-    return select(root, at_root, out * rise(select(root, 1, z), select(root, 1, m)))
+    start = select(root, 1, z)
+    product = out * rise(select(both, 1 - z, start), select(both, -m, select(root, 1, m)))
+    return select(root & ~both, at_root, product)
 
 
 def _slope_of_binom_by_n(n: Any, k: Any, out: Any) -> Any:
