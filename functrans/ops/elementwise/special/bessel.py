@@ -309,11 +309,12 @@ def _slope_of_struve(function: Any, sign: int, v: Any, x: Any, out: Any) -> Any:
     Far from 0 these grow faster than the slope, and cancel.
     """
     near = less(absolute(x), 1) & less(absolute(v), 100)
-    below = function(v - 1, x)
-    w, y = select(near, v, 0), select(near, x, 0)
+    turned = equal(v, -1)  # that of the order 1, whose slope has no poles, and a constant
+    w, y = select(near, select(turned, 1, v), 0), select(near, x, 0)
     inhomogeneous = power(0.5 * y, w) * rgamma(w + 1.5) / math.sqrt(math.pi)
-    smooth = 0.5 * (below + sign * function(w + 1, y) + inhomogeneous)
-    return select(near, smooth, below - v * (out / or_one(x)))
+    smooth = 0.5 * (function(w - 1, y) + sign * function(w + 1, y) + inhomogeneous)
+    away = function(v - 1, x) - v * (out / or_one(x))
+    return select(near, select(turned, sign * smooth, smooth), away)
 
 
 struve: Primitive = special(

@@ -86,6 +86,10 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     ),
     "lpmv at 1": ("lpmv", 2, (0.0, 3.0, 1.0), lambda m, v, x: 6),
     "poch of a negative count": ("poch", 0, (-30.0, 2.0), lambda z, m: 2 * z + 1),
+    "poch near a pole": ("poch", 0, (1e-6, -5.0), lambda z, m: mp.diff(lambda t: mp.rf(t, m), z)),
+    "poch between poles": (
+        "poch", 0, (-3.3, 1.5), lambda z, m: mp.diff(lambda t: mp.rf(t, m), mp.mpf(z)),
+    ),
     "boxcox at infinity": ("boxcox", 1, (np.inf, -2.0), lambda x, lmbda: 0.25),
     "boxcox1p at its end": ("boxcox1p", 0, (-1.0, 1.0), lambda x, lmbda: 1),
     "owens_t of a huge factor": ("owens_t", 1, (0.0, 1e300), lambda h, a: 0),
@@ -138,3 +142,11 @@ def test_degrees_are_whole_numbers_one_by_one():
 @pytest.mark.parametrize("operands", [(2.0, -3.0), (0.5, 3.0), (3.0, 0.5)])
 def test_degenerate_integrals_to_the_second_order(operands):
     testing.check_grads(special.elliprc, operands, order=2)
+
+
+@pytest.mark.parametrize("name", ["struve", "modstruve"])
+def test_derivatives_of_struve_at_0(name):
+    """Of the order 0, ``2 x / pi``, and terms of the third order on."""
+    function = getattr(special, name)
+    first = grad(lambda x: function(0.0, x))
+    assert [first(0.0), grad(first)(0.0)] == pytest.approx([2 / math.pi, 0], rel=1e-12)
