@@ -111,11 +111,15 @@ def _described(series: Any) -> str:
 def _expanded(
     problem: Problem, moving: Sequence[Sequence[Any]], order: int
 ) -> tuple[list[Any], list[list[Any]]]:
-    """The results, and their derivatives for each order."""
+    """The results, and their derivatives for each order, along a curve with these derivatives.
+
+    There may be fewer than the order: the others are 0, and absent, since a product of 0 and an
+    infinite derivative would be NaN.
+    """
     point = problem.point()
     if order == 0:
         return own(point.outputs(), point.inputs), []
-    taylor = taylor_graph(point.graph, point.moving, order=order)
+    taylor = taylor_graph(point.graph, point.moving, order=order, degree=len(moving))
     coefficients = [
         x if k == 0 else x / factorial(k + 1)
         for leaf in range(len(problem.leaves))
@@ -183,9 +187,7 @@ def derivatives(function: Callable[[Any], Any], /, order: int) -> Transformed[..
                 "write vmap(derivatives(f, order)) for each element of an array, or jet for the "
                 "derivatives along a curve"
             )
-        aval = aval_of_leaf(problem.leaves[0])
-        one, zero = aval.dtype.type(1), aval.dtype.type(0)
-        moving = [[one if k == 0 else zero] for k in range(order)]
+        moving = [[aval_of_leaf(problem.leaves[0]).dtype.type(1)]]
         outs, found = _expanded(problem, moving, order)
         return [problem.out_structure.unflatten(each) for each in (outs, *found)]
 

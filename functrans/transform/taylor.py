@@ -104,11 +104,14 @@ def taylor_graph(
     instantiate: tuple[bool, ...] | None = None,
     *,
     order: int,
+    degree: int | None = None,
 ) -> Taylor:
     """The Taylor coefficients of the outputs, up to an order, from those of the inputs.
 
-    ``instantiate``: which outputs have coefficients of zeros if they do not move.
+    ``instantiate``: which outputs have coefficients of zeros if they do not move. ``degree``: that
+    of the series of the inputs, if it is less than the order.
     """
+    given_order = order if degree is None else degree
     nonzero: list[bool] = []
 
     def run(*inputs: Any) -> list[Any]:
@@ -116,7 +119,9 @@ def taylor_graph(
         series = []
         for x, flag in zip(values, moving, strict=True):
             own, coefficients = (
-                (coefficients[:order], coefficients[order:]) if flag else ((), coefficients)
+                (coefficients[:given_order], coefficients[given_order:])
+                if flag
+                else ((), coefficients)
             )
             series.append(given(x, own) if flag else constant(x))
         outs = _Interpreter(order).outputs(graph, series, eager=True)
@@ -134,7 +139,7 @@ def taylor_graph(
         return [*(out[0] for out in outs), *found]
 
     moved = [a.update() for a, flag in zip(graph.in_avals, moving, strict=True) if flag]
-    avals = [*graph.in_avals, *(aval for aval in moved for _ in range(order))]
+    avals = [*graph.in_avals, *(aval for aval in moved for _ in range(given_order))]
     return Taylor(rewrite(run, avals), tuple(nonzero))
 
 

@@ -257,3 +257,11 @@ def test_a_derivative_in_reverse_mode_only():
     f.defvjp(lambda x: (x * x, x), lambda x, ct: (2 * x * ct,))
     with pytest.raises(NotDifferentiableError):
         derivatives(f, 2)(1.0)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jit])
+def test_derivatives_that_are_infinite(around):
+    """The curve has no derivatives of higher orders: a 0 times infinity would be NaN."""
+    with np.errstate(all="ignore"):
+        assert around(derivatives(np.exp, 3))(1e3) == [np.inf] * 4
+        assert around(derivatives(np.log, 3))(0.0) == [-np.inf, np.inf, -np.inf, np.inf]

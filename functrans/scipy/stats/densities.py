@@ -232,13 +232,13 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "genhyperbolic", ("p", "a", "b"), **{**ON_REALS, "valid": (
-            lambda p, a, b: less(absolute(b), a)
+            lambda p, a, b: less(absolute(b), a) & equal(p, p)
         )},
         logpdf=_generalised_hyperbolic,
     ),
     Row(
-        "geninvgauss", ("p", "b"), **{**ON_POSITIVE, "valid": lambda p, b: greater(b, 0)},
-        open=True,
+        "geninvgauss", ("p", "b"), open=True,
+        **{**ON_POSITIVE, "valid": lambda p, b: greater(b, 0) & equal(p, p)},
         logpdf=lambda x, p, b: (
             (p - 1) * log(x) - 0.5 * b * (x - 1) * (x - 1) / x - LOG2 - log_kve(p, b)
         ),
@@ -259,7 +259,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("jf_skew_t", ("a", "b"), **ON_REALS, logpdf=_skewed_student),
     Row(
-        "johnsonsb", ("a", "b"), **{**ON_UNIT, "valid": lambda a, b: greater(b, 0)}, open=True,
+        "johnsonsb", ("a", "b"), open=True,
+        **{**ON_UNIT, "valid": lambda a, b: greater(b, 0) & equal(a, a)},
         logpdf=lambda x, a, b: log(b) - log(x) - log1p(-x) + normal_logpdf(a + b * logit(x)),
     ),
     Row(

@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array
+from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.choice import maximum, select
@@ -25,6 +25,7 @@ from functrans.ops.elementwise.logic import isfinite, isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
@@ -118,7 +119,10 @@ def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments
 
 
 def _number(x: Any) -> Any:
-    return array(x) if isinstance(x, (list, tuple)) else x
+    """A point or a parameter; half and single precision become double, in which SciPy computes."""
+    x = array(x) if isinstance(x, (list, tuple)) else x
+    narrow = isinstance(x, (np.generic, np.ndarray, Tracer)) and x.dtype.kind == "f"
+    return astype(x, np.promote_types(x.dtype, np.float64)) if narrow else x
 
 
 class Distribution:
@@ -468,7 +472,7 @@ def _support(row: Row, *args: Any, **kwargs: Any) -> Any:
 
 
 def _interval(row: Row, confidence: Any, *args: Any, **kwargs: Any) -> Any:
-    tail = 0.5 * (1 - confidence)
+    tail = 0.5 * (1 - _number(confidence))
     return tuple(METHODS["ppf"](row, q, *args, **kwargs) for q in (tail, 1 - tail))
 
 

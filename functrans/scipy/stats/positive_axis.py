@@ -319,6 +319,6 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "dpareto_lognorm", ("u", "s", "a", "b"), support=positive_axis, within=one, open=True,
-        valid=lambda u, s, a, b: is_positive(s, a, b), logpdf=_double_pareto_logpdf,
+        valid=lambda u, s, a, b: is_positive(s, a, b) & equal(u, u), logpdf=_double_pareto_logpdf,
     ),
 )  # fmt: skip

@@ -104,3 +104,27 @@ def test_a_failure_that_comes_late():
         ways = mp.loggamma(k + mp.mpf(n)) - mp.loggamma(n) - mp.loggamma(k + 1)
         expected = ways + n * mp.log(p) + k * mp.log1p(-mp.mpf(p))
     assert jit(stats.nbinom.logpmf)(k, n, p) == pytest.approx(float(expected), rel=1e-13)
+
+
+@pytest.mark.parametrize("method", ["logpdf", "sf", "logsf", "ppf", "mean"])
+def test_single_precision_is_widened(method):
+    """SciPy's results are in float64; those of traced values were, with the digits of float32."""
+    single = (np.float32([0.3, 0.7, 0.9]), np.float32(2.3), np.float32(0.1), np.float32(0.02))
+    double = [np.float64(x) for x in single]
+    single, double = (x[1:] if method == "mean" else x for x in (single, double))
+    found = jit(getattr(stats.gamma, method))(*single)
+    assert found.dtype == np.float64
+    expected = getattr(scipy.stats.gamma, method)(*double)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    change = grad(lambda loc: np.sum(getattr(stats.norm, method)(*single[:-2], loc)))(single[-2])
+    assert change.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["geninvgauss", "genhyperbolic", "johnsonsb"])
+def test_a_shape_that_is_nan(name):
+    """SciPy's are NaN on either side of the support, too, and of the shape of the parameters."""
+    others = (1.5, 0.5) if name == "genhyperbolic" else (1.5,)
+    x, shapes = -1.0, (np.array([np.nan, 0.7]), *others)
+    for method, operands in (("logpdf", (x, *shapes)), ("support", shapes)):
+        found, expected = (getattr(getattr(of, name), method) for of in (stats, scipy.stats))
+        np.testing.assert_allclose(jit(found)(*operands), expected(*operands))

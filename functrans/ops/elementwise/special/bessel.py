@@ -303,28 +303,28 @@ besselpoly: Primitive = special(
 # -- Struve ----------------------------------------------------------------------------------------
 
 
-def _inhomogeneous(v: Any, x: Any) -> Any:
-    return power(0.5 * x, v) * rgamma(v + 1.5) / math.sqrt(math.pi)
+def _slope_of_struve(function: Any, sign: int, v: Any, x: Any, out: Any) -> Any:
+    """By the order below and a quotient; near 0, which that divides by, by both adjacent orders.
+
+    Far from 0 these grow faster than the slope, and cancel.
+    """
+    near = less(absolute(x), 1) & less(absolute(v), 100)
+    turned = equal(v, -1)  # that of the order 1, whose slope has no poles, and a constant
+    w, y = select(near, select(turned, 1, v), 0), select(near, x, 0)
+    inhomogeneous = power(0.5 * y, w) * rgamma(w + 1.5) / math.sqrt(math.pi)
+    smooth = 0.5 * (function(w - 1, y) + sign * function(w + 1, y) + inhomogeneous)
+    away = function(v - 1, x) - v * (out / or_one(x))
+    return select(near, select(turned, sign * smooth, smooth), away)
 
 
 struve: Primitive = special(
     "struve", _ORDER_AND_POINT,
-    jvp=[
-        ORDER,
-        lambda v, x, out, dx: (
-            dx * (0.5 * (struve(v - 1, x) - struve(v + 1, x) + _inhomogeneous(v, x)))
-        ),
-    ],
+    jvp=[ORDER, lambda v, x, out, dx: dx * _slope_of_struve(struve, -1, v, x, out)],
 )  # fmt: skip
 
 modstruve: Primitive = special(
     "modstruve", _ORDER_AND_POINT,
-    jvp=[
-        ORDER,
-        lambda v, x, out, dx: (
-            dx * (0.5 * (modstruve(v - 1, x) + modstruve(v + 1, x) + _inhomogeneous(v, x)))
-        ),
-    ],
+    jvp=[ORDER, lambda v, x, out, dx: dx * _slope_of_struve(modstruve, 1, v, x, out)],
 )  # fmt: skip
 
 itstruve0: Primitive = special("itstruve0", reals(0.5, 5), lambda x, out, dx: dx * struve(0.0, x))
@@ -334,7 +334,7 @@ itmodstruve0: Primitive = special(
 )
 
 it2struve0: Primitive = special(
-    "it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * (struve(0.0, x) / x)
+    "it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * _over(struve(0.0, x), x, 2 / math.pi)
 )
 
 # -- Airy ------------------------------------------------------------------------------------------
@@ -400,4 +400,4 @@ kei: Primitive = special("kei", _KELVIN, lambda x, out, dx: dx * keip(x))
 berp: Primitive = special("berp", _KELVIN, lambda x, out, dx: -dx * (bei(x) + _over(out, x, 0)))
 beip: Primitive = special("beip", _KELVIN, lambda x, out, dx: dx * (ber(x) - _over(out, x, 0.5)))
 kerp: Primitive = special("kerp", _KELVIN, lambda x, out, dx: -dx * (kei(x) + out / x))
-keip: Primitive = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - out / x))
+keip: Primitive = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - _over(out, x, 0.5)))

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 
 NODES = 512
+FAR_NODES = 8 * NODES
+FAR = 100.0
+"""The difference of logarithms of the operands from which on the nodes are too sparse."""
 CHUNK = 1024
 DECAY = 78.0
 """The difference of logarithms beyond which the square root of the variable has no digits left."""
@@ -38,10 +41,20 @@ def symmetric_integral(*operands: Any, powers: tuple[int, ...], moment: int) -> 
 def _trapezoidal(xs: Any, half_powers: Any, moment: int) -> Any:
     with np.errstate(all="ignore"):
         sizes = np.where(xs > 0, np.log(np.where(xs > 0, xs, 1)), np.nan)
-        lowest = np.fmin.reduce(sizes) - DECAY
-        step = (np.fmax.reduce(sizes) + DECAY - lowest) / NODES
-        t = np.exp(lowest + np.arange(NODES + 1)[:, None] * step)
-        terms = t ** (moment + 1.0)
-        for x, power in zip(xs, half_powers, strict=True):
-            terms = terms * (t + x) ** power
-        return np.where((xs < 0).any(0), np.nan, terms.sum(0) * step)
+        lowest, highest = np.fmin.reduce(sizes), np.fmax.reduce(sizes)
+        far = highest - lowest > FAR
+        total = np.empty(xs.shape[1])
+        for which, nodes in ((~far, NODES), (far, FAR_NODES)):
+            if which.any():
+                ends = lowest[which] - DECAY, highest[which] + DECAY
+                total[which] = _sum_over(xs[:, which], ends, half_powers, moment, nodes)
+        return np.where((xs < 0).any(0), np.nan, total)
+
+
+def _sum_over(xs: Any, ends: Any, half_powers: Any, moment: int, nodes: int) -> Any:
+    step = (ends[1] - ends[0]) / nodes
+    t = np.exp(ends[0] + np.arange(nodes + 1)[:, None] * step)
+    terms = t ** (moment + 1.0)
+    for x, power in zip(xs, half_powers, strict=True):
+        terms = terms * (t + x) ** power
+    return terms.sum(0) * step

@@ -14,14 +14,14 @@ from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.choice import masked
-from functrans.ops.elementwise.compare import greater
+from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.rounding import floor, trunc
 from functrans.ops.elementwise.special.distributions import (
     beta_by_a,
     beta_by_b,
     upper_gamma_by_order,
 )
-from functrans.ops.elementwise.special.incomplete import beta_density, gamma_density
+from functrans.ops.elementwise.special.incomplete import beta_density, betaincc_n, gamma_density
 from functrans.ops.elementwise.special.scipy import (
     by_slopes,
     negative,
@@ -75,7 +75,9 @@ _BINOMIAL = [whole(0, 4), whole(5, 9), _P]
 
 def _binomial_density(k: Any, n: Any, p: Any) -> Any:
     """Minus the slope of `bdtr` in ``p``. SciPy rounds the counts to these integers."""
-    return beta_density(trunc(n) - floor(k), floor(k) + 1, 1 - p)
+    # at 1 - p the digits of a small p would be lost
+    steep = beta_density(floor(k) + 1, trunc(n) - floor(k), p)
+    return masked(greater_equal(k, 0) & ~equal(trunc(n), floor(k)), steep)
 
 
 bdtr: Primitive = ordered(
@@ -90,7 +92,11 @@ bdtri: Primitive = ordered(
 
 
 def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
-    return beta_by_b(n - k, k + 1, 1 - p) - beta_by_a(n - k, k + 1, 1 - p)
+    return betaincc_n(k + 1, n - k, p, n=1, m=0) - betaincc_n(k + 1, n - k, p, n=0, m=1)
+
+
+def _binomial_by_n(k: Any, n: Any, p: Any) -> Any:
+    return betaincc_n(k + 1, n - k, p, n=0, m=1)
 
 
 bdtrik: Primitive = special(
@@ -98,10 +104,10 @@ bdtrik: Primitive = special(
     jvp=[
         lambda y, n, p, k, dy: _within(k, dy / _binomial_by_k(k, n, p)),
         lambda y, n, p, k, dn: (
-            _within(k, dn * (-beta_by_a(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
+            _within(k, dn * (-_binomial_by_n(k, n, p) / _binomial_by_k(k, n, p)))
         ),
         lambda y, n, p, k, dp: (
-            _within(k, dp * (beta_density(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
+            _within(k, dp * (beta_density(k + 1, n - k, p) / _binomial_by_k(k, n, p)))
         ),
     ],
 )  # fmt: skip
@@ -109,9 +115,7 @@ bdtrik: Primitive = special(
 bdtrin: Primitive = special(
     "bdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
     solved_for(
-        1, _binomial_by_k,
-        lambda k, n, p: beta_by_a(n - k, k + 1, 1 - p),
-        lambda k, n, p: -beta_density(n - k, k + 1, 1 - p),
+        1, _binomial_by_k, _binomial_by_n, lambda k, n, p: -beta_density(k + 1, n - k, p)
     ),
 )  # fmt: skip
 

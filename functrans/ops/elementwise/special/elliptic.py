@@ -10,12 +10,14 @@ NIST Digital Library of Mathematical Functions, chapter 19 and 22.13.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ops.elementwise.choice import absolute
+from functrans.ops.elementwise.choice import absolute, masked, select
+from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
@@ -69,7 +71,23 @@ def _rules(factor: float, powers: tuple[int, ...], arity: int) -> list[Any]:
 elliprf: Primitive = special("elliprf", _POSITIVE[:3], _rules(0.5, (1, 1, 1, 0), 3))
 elliprd: Primitive = special("elliprd", _POSITIVE[:3], _rules(1.5, (1, 1, 3, 0), 3))
 elliprj: Primitive = special("elliprj", _POSITIVE, _rules(1.5, (1, 1, 1, 2), 4))
-elliprc: Primitive = special("elliprc", _POSITIVE[:2], _rules(0.5, (1, 2, 0, 0), 2))
+
+
+def _degenerate(operand: int) -> Any:
+    """The rule of `elliprc`: algebraic, but for near operands, where it would cancel."""
+    close = _integral(0.5, (1, 2, 0, 0), operand)
+
+    def rule(x: Any, y: Any, out: Any, dot: Any) -> Any:
+        apart, root = less(2 * y, x) | greater(y, 2 * x), sqrt(x)
+        z = select(apart, y, 2 * x + 1)
+        quotient = (out - 1 / root, (root - z * out) / z)[operand] / (2 * (z - x))
+        near = close(select(apart, 1, x), select(apart, 1, y), out, dot)
+        return select(apart, dot * quotient, near)
+
+    return rule
+
+
+elliprc: Primitive = special("elliprc", _POSITIVE[:2], [_degenerate(0), _degenerate(1)])
 
 
 def _slope_of_rg(operand: int) -> Any:
@@ -109,16 +127,21 @@ def _reduced(phi: Any) -> tuple[Any, Any, Any]:
     return sine, cosine * cosine, turns
 
 
+def _halves(turns: Any, complete: Any) -> Any:
+    """The part of whole half turns: none within the first, where ``m == 1`` makes it infinite."""
+    return masked(~equal(turns, 0), 2 * turns * complete)
+
+
 def _slope_of_f(phi: Any, m: Any) -> Any:
     sine, cosine2, turns = _reduced(phi)
     one = elliprd(cosine2, 1.0, 1 - m * (sine * sine))
-    return (sine * sine * sine * one + 2 * turns * elliprd(0.0, 1.0, 1 - m)) / 6
+    return (sine * sine * sine * one + _halves(turns, elliprd(0.0, 1.0, 1 - m))) / 6
 
 
 def _slope_of_e(phi: Any, m: Any) -> Any:
     sine, cosine2, turns = _reduced(phi)
     one = elliprd(cosine2, 1 - m * (sine * sine), 1.0)
-    return (sine * sine * sine * one + 2 * turns * elliprd(0.0, 1 - m, 1.0)) / -6
+    return (sine * sine * sine * one + _halves(turns, elliprd(0.0, 1 - m, 1.0))) / -6
 
 
 def _modular(phi: Any, m: Any) -> Any:
@@ -196,8 +219,17 @@ parts("ellipj", elliptic_sn, elliptic_cn, elliptic_dn, elliptic_amplitude)
 
 
 def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
-    """In ``b``: the mean is ``pi / (4 R_F(0, a**2, b**2))`` times 2, with the sign of both."""
-    return mean * mean * absolute(b) * elliprd(0.0, a * a, b * b) * (2 / (3 * np.pi))
+    """In ``b``: the mean ``M`` of ``s`` and ``g`` is ``pi / (2 R_F(0, s**2, g**2))``.
+
+    These are the arithmetic and the geometric mean of both, whose squares do not underflow. ``M``
+    is homogeneous, which gives the slope in ``s`` from that in ``g``.
+    """
+    s = 0.5 * absolute(a) + 0.5 * absolute(b)
+    a, b = sqrt(absolute(a)), sqrt(absolute(b))
+    g, mean = a * b / s, absolute(mean) / s
+    by_g = mean * mean * g * elliprd(0.0, 1.0, g * g) * (2 / (3 * np.pi))
+    slope = 0.5 * (mean - g * by_g + a / b * by_g)
+    return select(equal(a, 0), 0, select(equal(b, 0), math.inf, slope))
 
 
 agm: Primitive = special(

@@ -170,11 +170,11 @@ spence: Primitive = special("spence", reals(0.1, 5), lambda x, out, dx: dx * _sl
 
 
 def _by_lambda(log_x: Any, lmbda: Any) -> Any:
-    # where x is 0 the transform is -1 / lmbda, for positive lmbda
-    at_zero = equal(log_x, -np.inf) & greater(lmbda, 0)
-    log_x = select(at_zero, 0, log_x)
-    inverse = 1 / select(at_zero, lmbda, 1)
-    return select(at_zero, inverse * inverse, log_x * log_x * exprel_n(lmbda * log_x, n=1))
+    # where the power of x is 0 the transform is -1 / lmbda
+    at_end = equal(lmbda * log_x, -np.inf)
+    log_x = select(at_end, 0, log_x)
+    inverse = 1 / select(at_end, lmbda, 1)
+    return select(at_end, inverse * inverse, log_x * log_x * exprel_n(lmbda * log_x, n=1))
 
 
 boxcox: Primitive = special(
@@ -188,7 +188,7 @@ boxcox: Primitive = special(
 boxcox1p: Primitive = special(
     "boxcox1p", [reals(-0.9, 5), reals(-2, 2)], scalar=vecmath.boxcox1p,
     jvp=[
-        lambda x, lmbda, out, dx: dx * exp((lmbda - 1) * log1p(x)),
+        lambda x, lmbda, out, dx: dx * exp(xlog1py(lmbda - 1, x)),
         lambda x, lmbda, out, dl: dl * _by_lambda(log1p(x), lmbda),
     ],
 )  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
-from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.choice import minimum, select
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
@@ -114,7 +114,7 @@ owens_t: Primitive = special(
     jvp=[
         lambda h, a, out, dh: dh * (normal_density(h) * -0.5 * erf(a * h * SQRT_HALF)),
         lambda h, a, out, da: (
-            da * (exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a)))
+            da * (exp(-0.5 * h * h * minimum(1 + a * a, 1e300)) / (2 * math.pi * (1 + a * a)))
         ),
     ],
 )  # fmt: skip
@@ -124,10 +124,13 @@ owens_t: Primitive = special(
 
 def _on_profile(w: Primitive, n: int, x: Any, sigma: Any, gamma: Any) -> Any:
     """The n-th derivative in x of a Voigt profile, or of the complex function behind it."""
-    # for sigma = 0 it is a limit, which is even in sigma
-    sigma = select(equal(sigma, 0), 1e-9 * hypot(x, gamma), sigma)
+    # for sigma = 0 it is a limit, which is even in sigma, and odd in gamma
+    limit = equal(sigma, 0)
+    turn = select(limit & less(gamma, 0), -1, 1)
+    sigma = select(limit, 1e-9 * hypot(x, gamma), sigma)
     scale = SQRT_HALF / sigma
-    return w(x * scale, gamma * scale, n=n) * scale ** (n + 1) / math.sqrt(math.pi)
+    value = w(x * scale, turn * gamma * scale, n=n) * scale ** (n + 1) / math.sqrt(math.pi)
+    return turn * value if w is w_real else value
 
 
 voigt_profile: Primitive = special(

@@ -29,12 +29,16 @@ def derivative_of_w(x: Any, y: Any, n: int) -> Any:
     z = np.asarray(x, np.float64) + 1j * np.asarray(y, np.float64)
     far = (np.abs(z) > ASYMPTOTIC) & (z.imag >= 0)
     with np.errstate(all="ignore"):
-        result = np.where(far, _asymptotic(np.where(far, z, ASYMPTOTIC), n), _recurrence(z, n))
+        away = np.where(far, z, ASYMPTOTIC)
+        # near the real axis, where the series is imaginary, with the exponentially small term
+        gaussian = np.where(away.imag < 1, _recurrence(away, n, 0.0, np.exp(-away * away)), 0)
+        below = 2j / math.sqrt(math.pi)
+        near = _recurrence(z, n, below, _w(z))
+        result = np.where(far, _asymptotic(away, n) + gaussian, near)
     return result.astype(np.result_type(x, y, np.complex64))[()]
 
 
-def _recurrence(z: Any, n: int) -> Any:
-    below, value = 2j / math.sqrt(math.pi), _w(z)
+def _recurrence(z: Any, n: int, below: Any, value: Any) -> Any:
     for k in range(n):
         # the initial lower term represents the inhomogeneous term of the first step
         below, value = value, -2 * z * value + (below if k == 0 else -2 * k * below)

@@ -149,11 +149,23 @@ def _at_pole(x: Any) -> Any:
     return less(x, 1) & equal(np.floor(x), x)
 
 
+def _sine_of_turns(x: Any) -> Any:
+    """``sin(pi x)``, which is 0 for whole numbers."""
+    return select(equal(np.floor(x), x), 0, sin(math.pi * (x - 2 * np.floor(0.5 * x))))
+
+
 def _slope_of_poch(z: Any, m: Any, out: Any) -> Any:
-    root = _at_pole(z)
+    """By reflection on the left, where the difference of logarithmic slopes cancels near poles."""
+    end = z + m
+    root = _at_pole(z) & ~_at_pole(end)
     rest, slope = _reciprocal(z)
-    at_root = gamma(z + m) * (slope + digamma(z + m) * rest)
-    return select(root, at_root, out * rise(select(root, 1, z), select(root, 1, m)))
+    at_root = gamma(end) * (slope + digamma(end) * rest)
+    low = ~root & less(z, 1) & less(end, 1) & (less(z, 0) | less(end, 0) | _at_pole(z))
+    sines = select(low & ~equal(np.floor(m), m), _sine_of_turns(z) * _sine_of_turns(end), 1)
+    turn = select(low, math.pi * _sine_of_turns(m) / sines, 0)
+    start, step = select(root, 1, z), select(root, 1, m)
+    change = rise(select(low, 1 - z, start), select(low, -m, step)) + turn
+    return select(root, at_root, out * change)
 
 
 def _slope_of_binom_by_n(n: Any, k: Any, out: Any) -> Any:

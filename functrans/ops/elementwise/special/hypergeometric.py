@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, special
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, special, times
 from functrans.ops.samples import reals
 
 _PARAMETER = reals(0.5, 3)
@@ -24,7 +24,7 @@ hyp1f1: Primitive = special(
     jvp=[
         NO_CLOSED_FORM,
         NO_CLOSED_FORM,
-        lambda a, b, x, out, dx: dx * (a / b * hyp1f1(a + 1, b + 1, x)),
+        lambda a, b, x, out, dx: dx * times(a / b, hyp1f1(a + 1, b + 1, x)),
     ],
 )  # fmt: skip
 
@@ -33,7 +33,7 @@ hyperu: Primitive = special(
     jvp=[
         NO_CLOSED_FORM,
         NO_CLOSED_FORM,
-        lambda a, b, x, out, dx: dx * (-a * hyperu(a + 1, b + 1, x)),
+        lambda a, b, x, out, dx: dx * times(-a, hyperu(a + 1, b + 1, x)),
     ],
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ hyp2f1: Primitive = special(
         NO_CLOSED_FORM,
         NO_CLOSED_FORM,
         NO_CLOSED_FORM,
-        lambda a, b, c, z, out, dz: dz * (a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)),
+        lambda a, b, c, z, out, dz: dz * times(a * b / c, hyp2f1(a + 1, b + 1, c + 1, z)),
     ],
 )  # fmt: skip
 

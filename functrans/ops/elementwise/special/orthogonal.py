@@ -10,10 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.choice import absolute, masked, select
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.special.gamma import binom
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, less_one, ordered, special
+from functrans.ops.elementwise.special.scipy import (
+    NO_CLOSED_FORM,
+    less_one,
+    ordered,
+    special,
+    times,
+)
 from functrans.ops.samples import reals, whole
 
 DEGREE = not_differentiable("the degree of a polynomial is an integer")
@@ -37,6 +43,13 @@ eval_gegenbauer: Primitive = ordered(
 )  # fmt: skip
 
 
+def _slope_of_second_kind(n: Any, x: Any) -> Any:
+    """Of ``U_n``, which is minus ``U_(-2 - n)``."""
+    below = less(n, 0)
+    slope = 2 * _gegenbauer_below(select(below, -2 - n, n), 2.0, x)
+    return select(below, -slope, slope)
+
+
 def _slope_of_legendre(n: Any, x: Any) -> Any:
     """``P_n`` and ``P_(-1 - n)`` are the same function."""
     return _gegenbauer_below(select(less(n, 0), -1 - n, n), 1.5, x)
@@ -54,7 +67,7 @@ eval_sh_legendre: Primitive = ordered(
 
 eval_chebyu: Primitive = ordered(
     "eval_chebyu", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 2.0, x))],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * _slope_of_second_kind(n, x)],
 )  # fmt: skip
 
 eval_chebyt: Primitive = ordered(
@@ -64,7 +77,7 @@ eval_chebyt: Primitive = ordered(
 
 eval_chebys: Primitive = ordered(
     "eval_chebys", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 2.0, 0.5 * x)],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (0.5 * _slope_of_second_kind(n, 0.5 * x))],
 )  # fmt: skip
 
 eval_chebyc: Primitive = ordered(
@@ -79,15 +92,21 @@ eval_sh_chebyt: Primitive = ordered(
 
 eval_sh_chebyu: Primitive = ordered(
     "eval_sh_chebyu", _UNIT,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (4 * _gegenbauer_below(n, 2.0, 2 * x - 1))],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _slope_of_second_kind(n, 2 * x - 1))],
 )  # fmt: skip
+
+
+def _jacobi_below(n: Any, a: Any, b: Any, x: Any) -> Any:
+    """The polynomial of degree ``n - 1``, which is 0 for ``n == 0``."""
+    return masked(~equal(n, 0), eval_jacobi(n - 1, a, b, x))
+
 
 eval_jacobi: Primitive = ordered(
     "eval_jacobi", [_DEGREE, _PARAMETER, _PARAMETER, reals(-0.9, 0.9)],
     jvp=[
         DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
         lambda n, a, b, x, out, dx: (
-            dx * (0.5 * (n + a + b + 1) * eval_jacobi(n - 1, a + 1, b + 1, x))
+            dx * (0.5 * (n + a + b + 1) * _jacobi_below(n, a + 1, b + 1, x))
         ),
     ],
 )  # fmt: skip
@@ -98,7 +117,7 @@ eval_sh_jacobi: Primitive = ordered(
         DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
         lambda n, p, q, x, out, dx: (
             dx
-            * ((n + p) * eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1) / binom(2 * n + p - 1, n))
+            * ((n + p) * _jacobi_below(n, p - q + 1, q, 2 * x - 1) / binom(2 * n + p - 1, n))
         ),
     ],
 )  # fmt: skip
@@ -126,12 +145,15 @@ eval_hermitenorm: Primitive = ordered(
     jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_hermitenorm(less_one(n), x))],
 )  # fmt: skip
 
+
+def _slope_of_lpmv(m: Any, v: Any, x: Any, out: Any) -> Any:
+    end = equal(m, 0) & equal(absolute(x), 1)
+    rest = select(end, 1, (x - 1) * (x + 1))
+    below = times(v + m, lpmv(m, v - 1, x))
+    return select(end, _slope_of_legendre(v, x), (v * x * out - below) / rest)
+
+
 lpmv: Primitive = special(
     "lpmv", [whole(0, 3), whole(3, 6), reals(-0.9, 0.9)],
-    jvp=[
-        DEGREE, DEGREE,
-        lambda m, v, x, out, dx: (
-            dx * ((v * x * out - (v + m) * lpmv(m, v - 1, x)) / ((x - 1) * (x + 1)))
-        ),
-    ],
+    jvp=[DEGREE, DEGREE, lambda m, v, x, out, dx: dx * _slope_of_lpmv(m, v, x, out)],
 )  # fmt: skip

@@ -168,14 +168,18 @@ def ordered(
 
 
 def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) -> Any:
+    """SciPy's function by its integer loops for each element whose orders are whole numbers."""
+    orders = [np.asarray(operands[i]) for i in counts]
+    whole: Any = True
+    for order in orders:  # SciPy's integers wrap around beyond 32 bits
+        whole = whole & (order == np.rint(order)) & (np.abs(order) < 2**31)
     converted = list(operands)
-    for i in counts:
-        with np.errstate(invalid="ignore"):
-            # SciPy's integers wrap around beyond 32 bits
-            converted[i] = np.asarray(operands[i]).astype(np.int32)
-        if not np.array_equal(converted[i], operands[i]):
-            return ufunc(*operands)
-    return np.asarray(ufunc(*converted)).astype(np.result_type(*operands))[()]
+    for i, order in zip(counts, orders, strict=True):
+        converted[i] = np.where(whole, order, 0).astype(np.int32)
+    result = ufunc(*converted) if np.any(whole) else ufunc(*operands)
+    if np.any(whole) and not np.all(whole):
+        result = np.where(whole, result, ufunc(*operands))
+    return np.asarray(result).astype(np.result_type(*operands))[()]
 
 
 def composed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -196,3 +200,8 @@ def less_one(order: Any) -> Any:
 def ratio(x: Any, y: Any) -> Any:
     """``x / y``, and 0 for 0 / 0."""
     return x / select(equal(x, 0) & equal(y, 0), 1, y)
+
+
+def times(factor: Any, of_next: Any) -> Any:
+    """The product, and 0 for the factor 0: the other one may be infinite or NaN there."""
+    return select(equal(factor, 0), factor, factor * of_next)

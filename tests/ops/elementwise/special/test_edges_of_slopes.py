@@ -1,0 +1,152 @@
+"""Slopes of special functions at ends, poles and far out, against mpmath and closed forms."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+
+from functrans import grad, jvp, testing
+from functrans.scipy import special
+
+
+def slope(name, number, *operands):
+    return float(grad(getattr(special, name), argnums=number)(*operands))
+
+
+def struve(modified, v, x):
+    return mp.diff(lambda t: (mp.struvel if modified else mp.struveh)(v, t), mp.mpf(x))
+
+
+def principal_value(x, y):
+    """Carlson's degenerate integral for negative y, NIST DLMF 19.2.20."""
+    return mp.sqrt(x / (x - y)) * mp.elliprc(x - y, -y)
+
+
+PRECISELY = {  # function, number of the operand, operands, and the slope with 40 digits
+    "struve far out": ("struve", 1, (2.0, 1e5), lambda v, x: struve(False, v, x)),
+    "struve of a large order": ("struve", 1, (200.0, 10.5), lambda v, x: struve(False, v, x)),
+    "struve of a large order, far": ("struve", 1, (200.0, 300.0), lambda v, x: struve(False, v, x)),
+    "struve near 0": ("struve", 1, (3.0, -0.5), lambda v, x: struve(False, v, x)),
+    "modstruve of a large order": ("modstruve", 1, (200.0, 7.7), lambda v, x: struve(True, v, x)),
+    "bdtr of a small p": (
+        "bdtr", 2, (2.0, 5.0, 1e-20), lambda k, n, p: -30 * mp.mpf(p) ** 2 * (1 - mp.mpf(p)) ** 2,
+    ),
+    "voigt without a width, in the tail": (
+        "voigt_profile", 0, (7.3, 0.5, 0.0), lambda x, s, g: -mp.mpf(x) / s**2 * mp.npdf(x, 0, s),
+    ),
+    "voigt of a negative width": (
+        "voigt_profile", 0, (-0.5, 0.0, -3.0), lambda x, s, g: mp.diff(
+            lambda t: g / (mp.pi * (t * t + g * g)), mp.mpf(x)
+        ),
+    ),
+    "elliprc of a tiny operand": (
+        "elliprc", 1, (1e-300, 0.7), lambda x, y: mp.diff(lambda t: mp.elliprc(x, t), mp.mpf(y)),
+    ),
+    "elliprc of a large quotient": (
+        "elliprc", 0, (1e10, 1.0), lambda x, y: mp.diff(lambda t: mp.elliprc(t, y), mp.mpf(x)),
+    ),
+    "elliprc below 0": (
+        "elliprc", 0, (2.0, -3.0), lambda x, y: mp.diff(lambda t: principal_value(t, y), mp.mpf(x)),
+    ),
+    "elliprc below 0, in y": (
+        "elliprc", 1, (2.0, -3.0), lambda x, y: mp.diff(lambda t: principal_value(x, t), mp.mpf(y)),
+    ),
+    "ellipkm1 of a tiny number": ("ellipkm1", 0, (1e-300,), lambda p: -1 / (2 * mp.mpf(p))),
+    "ellipkinc at the parameter 1": (
+        "ellipkinc", 1, (1.0, 1.0), lambda phi, m: mp.quad(
+            lambda t: mp.sin(t) ** 2 / (2 * mp.cos(t) ** 3), [0, phi]
+        ),
+    ),
+    "ellipeinc at the parameter 1": (
+        "ellipeinc", 1, (1.0, 1.0), lambda phi, m: -mp.quad(
+            lambda t: mp.sin(t) ** 2 / (2 * mp.cos(t)), [0, phi]
+        ),
+    ),
+    "agm of numbers far apart": (
+        "agm", 1, (1e-300, 1.0), lambda a, b: mp.diff(lambda t: mp.agm(a, t), mp.mpf(b)),
+    ),
+    "agm of large numbers": (
+        "agm", 0, (1e300, 2e300), lambda a, b: mp.diff(lambda t: mp.agm(t, 2), mp.mpf(1)),
+    ),
+    "chebyu of a negative degree": (
+        "eval_chebyu", 1, (-5.0, 0.3), lambda n, x: -mp.diff(lambda t: mp.chebyu(3, t), mp.mpf(x)),
+    ),
+    "chebys of a negative degree": (
+        "eval_chebys", 1, (-5.0, 0.3),
+        lambda n, x: -mp.diff(lambda t: mp.chebyu(3, t / 2), mp.mpf(x)),
+    ),
+    "sh_chebyu of a negative degree": (
+        "eval_sh_chebyu", 1, (-5.0, 0.3),
+        lambda n, x: -mp.diff(lambda t: mp.chebyu(3, 2 * t - 1), mp.mpf(x)),
+    ),
+    "lpmv of the lowest order": (
+        "lpmv", 2, (-2.0, 2.0, -0.5), lambda m, v, x: -mp.mpf(x) / 4,
+    ),
+    "lpmv at 1": ("lpmv", 2, (0.0, 3.0, 1.0), lambda m, v, x: 6),
+    "poch of a negative count": ("poch", 0, (-30.0, 2.0), lambda z, m: 2 * z + 1),
+    "poch near a pole": ("poch", 0, (1e-6, -5.0), lambda z, m: mp.diff(lambda t: mp.rf(t, m), z)),
+    "poch between poles": (
+        "poch", 0, (-3.3, 1.5), lambda z, m: mp.diff(lambda t: mp.rf(t, m), mp.mpf(z)),
+    ),
+    "boxcox at infinity": ("boxcox", 1, (np.inf, -2.0), lambda x, lmbda: 0.25),
+    "boxcox1p at its end": ("boxcox1p", 0, (-1.0, 1.0), lambda x, lmbda: 1),
+    "owens_t of a huge factor": ("owens_t", 1, (0.0, 1e300), lambda h, a: 0),
+    "it2struve0 at 0": ("it2struve0", 0, (0.0,), lambda x: -2 / mp.pi),
+    "keip at 0": ("keip", 0, (0.0,), lambda x: mp.inf),
+    "hyp1f1 of the first parameter 0": ("hyp1f1", 2, (0.0, 0.5, 1e3), lambda a, b, x: 0),
+    "hyp2f1 of a parameter 0": ("hyp2f1", 3, (0.0, 0.5, 1.0, 1.5), lambda a, b, c, x: 0),
+    "jacobi of degree 0": ("eval_jacobi", 3, (0.0, 0.5, 0.5, -1.5), lambda n, a, b, x: 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PRECISELY.values(), ids=PRECISELY)
+def test_slopes_with_forty_digits(case):
+    name, number, operands, exactly = case
+    with mp.workdps(40):
+        expected = float(exactly(*operands))
+    assert slope(name, number, *operands) == pytest.approx(expected, rel=2e-9, abs=0)
+
+
+def test_curvature_of_struve_where_it_is_divided_by_0():
+    """Of the order 1, which is ``2 x**2 / (3 pi)`` there."""
+    curvature = grad(grad(lambda x: special.struve(1.0, x)))(0.0)
+    assert curvature == pytest.approx(4 / (3 * math.pi), rel=1e-12)
+
+
+def test_faddeeva_far_out_on_the_real_axis():
+    """Where its asymptotic series is imaginary, and the real part is a Gaussian."""
+    x = np.array([-7.3, 6.6, 10.0, 20.0])
+    value, change = jvp(lambda x: special.wofz(x).real, (x,), (np.ones(4),))
+    np.testing.assert_allclose(value, np.exp(-x * x), rtol=1e-13)
+    np.testing.assert_allclose(change, -2 * x * np.exp(-x * x), rtol=1e-13)
+
+
+def test_jacobi_elliptic_functions_at_the_parameter_1():
+    u = 1.5
+    amplitude = grad(lambda m: special.ellipj(u, m)[3])(1.0)
+    numeric = -(scipy.special.ellipj(u, 1 - 1e-6)[3] - scipy.special.ellipj(u, 1.0)[3]) / 1e-6
+    assert amplitude == pytest.approx(numeric, rel=1e-4)
+
+
+def test_degrees_are_whole_numbers_one_by_one():
+    """A fraction beside them does not send them to SciPy's loops for fractions, which lose more."""
+    n, x = np.array([0.0, 200.0, 0.5]), np.array([0.2, 7.7, 0.2])
+    slopes = jvp(lambda x: special.eval_legendre(n, x), (x,), (np.ones(3),))[1]
+    alone = [slope("eval_legendre", 1, *pair) for pair in zip(n, x, strict=True)]
+    np.testing.assert_array_equal(slopes, alone)
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("operands", [(2.0, -3.0), (0.5, 3.0), (3.0, 0.5)])
+def test_degenerate_integrals_to_the_second_order(operands):
+    testing.check_grads(special.elliprc, operands, order=2)
+
+
+@pytest.mark.parametrize("name", ["struve", "modstruve"])
+def test_derivatives_of_struve_at_0(name):
+    """Of the order 0, ``2 x / pi``, and terms of the third order on."""
+    function = getattr(special, name)
+    first = grad(lambda x: function(0.0, x))
+    assert [first(0.0), grad(first)(0.0)] == pytest.approx([2 / math.pi, 0], rel=1e-12)
