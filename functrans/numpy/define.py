@@ -136,7 +136,7 @@ def traced_form(
 def _is_among(result: Tracer, args: tuple[Any, ...]) -> bool:
     """Whether a result is one of the arguments, or an element of a sequence among them."""
     return any(
-        arg is result or (isinstance(arg, (list, tuple)) and any(x is result for x in arg))
+        arg is result or (isinstance(arg, protocols.SEQUENCES) and any(x is result for x in arg))
         for arg in args
     )
 

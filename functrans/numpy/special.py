@@ -15,10 +15,10 @@ from functrans.numpy.arrays import array, astype, axes_of, inexact, inexact_pair
 from functrans.numpy.reductions import max, restored, sum
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.elementwise.choice import absolute, select, sign
-from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import real
 from functrans.ops.elementwise.exponential import exp, log, log1p
-from functrans.ops.elementwise.logic import isfinite
+from functrans.ops.elementwise.logic import isfinite, logical_and, logical_not
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.trace import protocols
 
@@ -69,22 +69,27 @@ def logsumexp(
     """
     x = inexact(a)
     if b is not None:
-        x, b = inexact_pair(x, b)
+        given, b = inexact_pair(x, b)
+        b = b + zeros_like(given)
         # terms with weight 0 do not count, however large
-        x = select(equal(b, 0), -np.inf, x)
-        b = b + zeros_like(x)
+        x = select(equal(b, 0), -np.inf, given)
     axes = axes_of(axis, x.ndim)
     exponents = real(x) if is_complex(x.dtype) else x
     raw = max(exponents, axes, keepdims=True, initial=-np.inf)
     top = stop_gradient(select(isfinite(raw), raw, 0))
-    terms = exp(x - top) if b is None else b * exp(x - top)
+    none = equal(raw, -np.inf)  # there, the derivative by `a` is 0, and that of the logarithm 0 / 0
+    if b is None:
+        terms = exp(x - top)
+    else:
+        terms = _weighted(select(none, stop_gradient(given), given), b, top)
     highest = equal(exponents, raw)
     if b is None and not is_complex(x.dtype):
         # the largest terms are ones: small other terms are lost in the sum, but not in log1p
         above = sum(select(highest, terms, 0), axes, keepdims=True)
         rest = sum(select(highest, 0, terms), axes, keepdims=True)
         total = above + rest
-        out = log1p((above - 1) + rest) + top
+        zero, one = map(x.dtype.type, (0, 1))
+        out = log1p((above - select(none, zero, one)) + rest) + select(none, -np.inf, top)
     else:
         total = sum(terms, axes, keepdims=True)
         size = absolute(total) if return_sign else total
@@ -93,6 +98,19 @@ def logsumexp(
         return restored(sum(out, axes), axes, keepdims)
     out = real(out) if is_complex(out.dtype) else out
     return tuple(restored(sum(y, axes), axes, keepdims) for y in (out, sign(total)))
+
+
+def _weighted(x: Any, b: Any, top: Any) -> Any:
+    """Exponentials of differences with factors; 0 for the factor 0, even of infinity and NaN.
+
+    The derivative by such a factor is the exponential, or 0 if that is not finite.
+    """
+    ignored = equal(b, 0)
+    exponents = x - top
+    small = less(real(exponents), np.log(np.finfo(x.dtype).max))
+    if is_complex(x.dtype):
+        small = logical_and(small, isfinite(exponents))
+    return b * exp(select(logical_and(ignored, logical_not(small)), -np.inf, exponents))
 
 
 def _lost(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:

@@ -116,7 +116,7 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
             if result is not None:
                 return protocols.strengthened(result) if result._variable.aval.weak else result
         for x in args:
-            if (type(x) is list or type(x) is tuple) and holds_tracer(x):
+            if isinstance(x, protocols.SEQUENCES) and holds_tracer(x):
                 return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)
         result = ufunc(*args, **kwargs)
         return result if kwargs else assignable(result)

@@ -224,7 +224,7 @@ def plain(x: Any) -> Any:
 
 def loses(x: Any) -> bool:
     """Whether a tracer, also in a sequence or slice, cannot be converted to a number."""
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, protocols.SEQUENCES):
         return any(map(loses, x))
     if type(x) is slice:
         return loses(x.start) or loses(x.stop) or loses(x.step)

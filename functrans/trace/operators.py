@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
+
+_REPEATED = (list, tuple, deque)
 
 _OF_NO_NUMBER = {"equal": False, "not_equal": True}
 """The results of comparisons with None or a string."""
@@ -63,11 +66,11 @@ def _operators(name: str) -> tuple[Callable[[Any, Any], Any], ...]:
 
 def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
     if not is_operand(other):
-        if name == "multiply" and isinstance(other, (list, tuple)) and _is_one_integer(self):
+        if name == "multiply" and isinstance(other, _REPEATED) and _is_one_integer(self):
             return other * self.__index__()
         if name in _OF_NO_NUMBER and (other is None or isinstance(other, (str, bytes))):
             return np.full(self.shape, _OF_NO_NUMBER[name])[()]
-        other = _as_operand(other)
+        other = _as_operand(other, self)
         if other is NotImplemented:
             return other
     operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
@@ -100,7 +103,7 @@ def is_operand(x: Any) -> bool:
     )  # fmt: skip
 
 
-def _as_operand(x: Any) -> Any:
+def _as_operand(x: Any, beside: Tracer) -> Any:
     """The operand for a list or array-like; NotImplemented lets others define the operator."""
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
@@ -110,18 +113,21 @@ def _as_operand(x: Any) -> Any:
             f"a {type(x).__name__} meets a traced value{located(user_source())}: NumPy makes an "
             "array of objects of them, which have no derivatives.\nWrite float(number)."
         )
-    if isinstance(x, (list, tuple, range, memoryview)) or _is_left_to_numpy(type(x)):
+    if isinstance(x, (list, tuple, range)) or _is_left_to_numpy(type(x), beside):
         return protocols.operators["asarray"](x)
     return NotImplemented
 
 
-def _is_left_to_numpy(kind: type) -> bool:
-    """Whether a class is array-like, and leaves its operators to NumPy."""
-    return (
-        hasattr(kind, "__array__")
-        and not hasattr(kind, "__array_ufunc__")
-        and getattr(kind, "__array_priority__", 0) <= 0
-    )
+def _is_left_to_numpy(kind: type, beside: Tracer) -> bool:
+    """Whether a class is array-like, and leaves its operators to NumPy.
+
+    A sequence leaves them to arrays, and to NumPy's numbers, but not to Python's.
+    """
+    if protocols.is_sequence(kind):
+        is_left = not beside._variable.aval.weak
+    else:
+        is_left = hasattr(kind, "__array__") and not hasattr(kind, "__array_ufunc__")
+    return is_left and getattr(kind, "__array_priority__", 0) <= 0
 
 
 def has_own_ufuncs(x: Any) -> bool:

@@ -7,6 +7,7 @@ their operations. This module only looks operations up.
 from __future__ import annotations
 
 import inspect
+from collections import UserList, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -54,6 +55,10 @@ imported_when_read: dict[Any, tuple[str, ...]] = {}
 """The submodules with such functions that a NumPy module imports lazily."""
 
 
+SEQUENCES = (list, tuple, deque, UserList)
+"""The classes of sequences that may hold traced values where NumPy takes an array."""
+
+
 def implements(*numpy_functions: Any) -> Callable[[Implementation], Implementation]:
     """Register the decorated function as the implementation of NumPy functions for tracers."""
 
@@ -76,7 +81,8 @@ def apply_ufunc(
             operation = ufuncs.get(name) or methods.get(name)
             if operation is not None:
                 for x in inputs:
-                    if type(x) is list or type(x) is tuple:
+                    kind = type(x)
+                    if not (kind is float or kind is int or hasattr(kind, "__array_ufunc__")):
                         inputs = tuple(_array_of(x) for x in inputs)
                         break
                 if name in _SCIPYS_TOO and ufunc is not getattr(np, name):
@@ -113,7 +119,17 @@ def _widened(x: Any) -> Any:
 
 
 def _array_of(x: Any) -> Any:
-    return operators["asarray"](x) if isinstance(x, (list, tuple)) else x
+    return operators["asarray"](x) if is_sequence(type(x)) else x
+
+
+def is_sequence(kind: type) -> bool:
+    """Whether NumPy makes an array of the elements of a class's instances."""
+    return (
+        hasattr(kind, "__getitem__")
+        and hasattr(kind, "__len__")
+        and not any(hasattr(kind, other) for other in ("keys", "__array__", "__array_ufunc__"))
+        and not issubclass(kind, (str, bytes))
+    )
 
 
 def strengthened(result: Any) -> Any:

@@ -334,7 +334,14 @@ def test_special_functions_do_not_overflow():
         ft.testing.check_grads(lambda a, f=function: f(a, axis=1), (m,), order=2)
     b = np.array([1.0, 0.0, 2.0])
     assert fnp.logsumexp(x, b=b) == pytest.approx(np.log(np.sum(b * np.exp(x))))
-    ft.testing.check_grads(lambda a: fnp.logsumexp(a, b=b), (x,))
+    ft.testing.check_grads(lambda a, b: fnp.logsumexp(a, b=b), (x, b))
+    # a factor 0 makes even infinity no term, and a sum of no terms has the derivative 0
+    factors = grad(lambda b: fnp.logsumexp(np.array([1.0, np.inf, np.nan, 1e9]), b=b))
+    np.testing.assert_array_equal(factors(np.array([1.0, 0.0, 0.0, 0.0])), [1, 0, 0, 0])
+    nothing = np.full((2, 2), -np.inf)
+    for function in (lambda a: fnp.logsumexp(a, axis=1).sum(), np.logaddexp.reduce):
+        for call in (grad, lambda f: jit(grad(f))):
+            np.testing.assert_array_equal(call(lambda a, f=function: np.sum(f(a)))(nothing), 0)
 
 
 def test_results_are_traced_where_they_must_be():

@@ -34,6 +34,7 @@ from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
 from functrans.trace.foreign import check_plain
+from functrans.trace.protocols import SEQUENCES
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -181,7 +182,7 @@ def asarray(x: Any) -> Any:
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
             check_plain(x)
         return x
-    if isinstance(x, (list, tuple)) and holds_tracer(x):
+    if isinstance(x, SEQUENCES) and holds_tracer(x):
         numbers: list[Any] = []
         shape = _shape_of_numbers(x, numbers)
         if shape is None:
@@ -203,7 +204,7 @@ def in_dtype(x: Any, dtype: Any) -> Any:
 
 def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:
     """The shape of nested sequences of numbers, appended to ``numbers``; None if irregular."""
-    if not isinstance(x, (list, tuple)):
+    if not isinstance(x, SEQUENCES):
         numbers.append(x)
         # looked up on the type: an instance's __getattr__ may answer for any name
         rank = x.ndim if hasattr(type(x), "ndim") else np.asarray(x).ndim
@@ -226,8 +227,8 @@ def _row_of_numbers(numbers: Sequence[Any]) -> Any:
 
 
 def holds_tracer(x: Any) -> bool:
-    """Whether a tracer stands anywhere in nested lists and tuples."""
-    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(holds_tracer, x)))
+    """Whether a tracer stands anywhere in nested sequences."""
+    return isinstance(x, Tracer) or (isinstance(x, SEQUENCES) and any(map(holds_tracer, x)))
 
 
 def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:

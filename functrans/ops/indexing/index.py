@@ -193,6 +193,8 @@ def _item(item: Any) -> Any:
         try:
             return operator.index(item)
         except TypeError:
+            if protocols.is_sequence(type(item)):
+                return _item(list(item))
             if not hasattr(item, "__array__"):
                 raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
         item = np.asarray(item)
