@@ -8,11 +8,12 @@ one layer follow each other, and none waits for another.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO, Number, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -20,6 +21,10 @@ from functrans.loop.statements import Buffer, For, Let, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import expressions
+
+
+Fixed = tuple[Number | None, ...]
+"""The constant indices of an element, and None for others."""
 
 
 class Levels(NamedTuple):
@@ -74,8 +79,8 @@ def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -
 def _levels(body: Sequence[Statement]) -> dict[Statement, int] | None:
     """The level of each store; None if something is read before it is overwritten."""
     levels: dict[Statement, int] = {}
-    made: dict[Buffer, int] = {}  # the levels of what has been stored
-    read: set[Buffer] = set()
+    made: dict[Buffer, dict[Fixed, int]] = defaultdict(dict)  # the levels of what has been stored
+    read: dict[Buffer, set[Fixed]] = defaultdict(set)
     of_nodes: dict[Scalar, int] = {}
     for each in body:
         if not isinstance(each, (Let, Store)):
@@ -84,19 +89,32 @@ def _levels(body: Sequence[Statement]) -> dict[Statement, int] | None:
         for node in postorder(roots, known=of_nodes):
             level = max((of_nodes[x] for x in node.args), default=0)
             if node.op == "load":
-                read.add(node.attribute)
-                level = max(level, made.get(node.attribute, -1) + 1)
+                at = _fixed(node.args)
+                read[node.attribute].add(at)
+                found = made[node.attribute]
+                level = max([level, *(found[other] + 1 for other in found if _meet(at, other))])
             of_nodes[node] = level
         if isinstance(each, Let):
             of_nodes.update(
                 (name, of_nodes[x]) for name, x in zip(each.targets, roots, strict=True)
             )
             continue
-        if each.op is not None or each.late or each.target in read:
+        at, found = _fixed(each.indices), made[each.target]
+        if each.op is not None or each.late or any(_meet(at, x) for x in read[each.target]):
             return None
-        own = max([made.get(each.target, 0), *(of_nodes[x] for x in roots)])
-        levels[each] = made[each.target] = own
+        before = (found[other] for other in found if _meet(at, other))
+        levels[each] = found[at] = max([*before, *(of_nodes[x] for x in roots)], default=0)
     return levels
+
+
+def _fixed(indices: Sequence[Scalar]) -> Fixed:
+    return tuple(i.attribute if i.op == "const" else None for i in indices)
+
+
+def _meet(some: Fixed, others: Fixed) -> bool:
+    """Whether two places in a buffer may be the same: no constant indices differ."""
+    pairs = zip(some, others, strict=True)
+    return all(i == k or i is None or k is None for i, k in pairs)
 
 
 def _with_locals(body: Sequence[Statement], stores: Sequence[Statement]) -> tuple[Statement, ...]:

@@ -110,6 +110,7 @@ LOW = {
         "fewest_tiles": (0, 4),
         "page": (1, 4096),
         "largest_in_place": (0, 96 << 10),
+        "contiguous_bytes": (0, 512),
         "largest_for_a_tile": (0, 1 << 24),
         "rows_of_packing_blocks": (0, 250),
         "block_bytes": (1, 20_000, 190_000),

@@ -87,6 +87,24 @@ def test_the_second_store_to_a_buffer_does_not_come_before_the_first():
     assert targets(*body) == ["a", "bb", "d"]
 
 
+def test_rows_of_a_buffer_are_apart():
+    rows = buffer("r", F8, (4, 20))
+
+    def row(number, value):
+        return Store(rows, (const(number, INDEX), I), value)
+
+    first, second = at(X) * 2.0, load(rows, (const(0, INDEX), I)) + 1.0
+    # the second row reads the first one, and the third one reads none
+    assert targets(row(0, first), put(A, second), row(1, at(A) * 2.0), row(2, at(X))) == [
+        "rr", "a", "r"
+    ]  # fmt: skip
+    # a row that is known at run time only may be any of them
+    some = Store(rows, (I, I), at(X))
+    assert targets(put(A, first), row(0, at(A) + 1.0), some) == ["a", "rr"]
+    assert targets(put(A, second), put(B, at(A)), row(0, at(B))) == ["abr"]
+    assert targets(put(A, second), put(B, at(A) + 1.0), row(1, at(B))) == ["a", "br"]
+
+
 def test_the_values_are_the_same():
     x = np.arange(20.0)
     for limits in (ALWAYS, ALWAYS._replace(longest_apart=0), Levels()):

@@ -67,6 +67,9 @@ class Blocking(NamedTuple):
     largest_in_place: int = 96 << 10
     """The most bytes of a right operand that is read in place for any number of rows, with AVX-512:
     a panel's rows are in many pages, and hardware does not prefetch across these."""
+    contiguous_bytes: int = 512
+    """The most bytes between rows of a right operand that is read in place for any number of rows,
+    with AVX-512, if it fits into the cache: a page has many of its rows."""
     largest_for_a_tile: int = 1 << 24
     """The same for a single tile, unless it has few rows: a packed copy is read once."""
     fewest_tiles: int = 4
@@ -307,12 +310,14 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
         return is_small or rows <= limits.fewest_rows
     is_large = _is_larger(root, target.cache)
     stride = stride_of(right, Coefficients(counter))
-    if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
+    distance = abs(stride or 0) * root.target.dtype.itemsize
+    if distance % limits.page == 0:
         return tiles <= limits.fewest_tiles and not is_large
     if not has_many_registers:
         return rows <= limits.rows_in_place
     is_small = not _is_larger(root, limits.largest_in_place)
-    return is_small or (rows <= limits.rows_in_place and not is_large)
+    few = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
+    return is_small or (few and not is_large)
 
 
 def _terms_of_wholes(

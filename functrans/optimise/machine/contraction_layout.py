@@ -50,7 +50,8 @@ class SplitSums(NamedTuple):
     largest_in_parts: int = 256
     """The longest side of such a result: adding up the parts of a larger one takes too long."""
     long_sum_of_large: int = 16
-    """The ratio for a larger result, which is split only if parts pack some terms at a time."""
+    """The ratio for a larger result, which is split only if parts pack some terms at a time, if the
+    terms are contiguous in the right operand."""
     largest_copy: int = 1 << 23
     """The most bytes of a right operand that is packed as a whole for such a result, if its columns
     are contiguous: a larger copy leaves the caches, and is read again for each block of rows."""
@@ -327,7 +328,8 @@ def _parts(eqn: Eqn, target: Target, symmetric: bool, lies_along_columns: bool) 
     is_large = side > limits.largest_in_parts
     if is_large and not packs_in_parts(eqn, target):
         return None
-    ratio = limits.long_sum_of_large if is_large else limits.long_sum
+    along_terms = is_large and not lies_along_columns
+    ratio = limits.long_sum_of_large if along_terms else limits.long_sum
     # the sums of all parts take no more memory than the copy
     saves_copy = packed > limits.largest_copy and size.summed >= limits.most_parts * size.rows
     is_long = size.summed >= ratio * side or (is_large and lies_along_columns and saves_copy)

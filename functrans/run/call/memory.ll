@@ -8,7 +8,7 @@
 ;      8  bytes in the cache
 ;      9  capacity in bytes
 ;     10  the next slot to insert into and to evict from (round robin)
-;     16  sixteen slots of two words each: the address of a block, and its size (0: empty)
+;     16  64 slots of two words each: the address of a block, and its size (0: empty)
 ;
 ; It is linked with one of advice.ll and no_advice.ll.
 
@@ -19,7 +19,7 @@ declare void @free(ptr)
 declare void @advise(ptr, i64)
 
 define internal ptr @take(ptr %state, i64 %size) {
-  %is.large = icmp uge i64 %size, 1048576          ; the smallest that is worth keeping
+  %is.large = icmp uge i64 %size, 131072           ; the smallest that is worth keeping
   br i1 %is.large, label %try, label %fresh
 try:
   %pair = cmpxchg ptr %state, i64 0, i64 1 acquire monotonic
@@ -36,7 +36,7 @@ slot:
   %fits = icmp eq i64 %its.size, %size
   br i1 %fits, label %found, label %other
 other:
-  %more = icmp slt i64 %i.next, 16
+  %more = icmp slt i64 %i.next, 64
   br i1 %more, label %slot, label %none
 found:
   %block = load ptr, ptr %block.p
@@ -64,7 +64,7 @@ none.left:
 }
 
 define internal void @give(ptr %state, ptr %block, i64 %size) {
-  %is.large = icmp uge i64 %size, 1048576          ; the smallest that is worth keeping
+  %is.large = icmp uge i64 %size, 131072           ; the smallest that is worth keeping
   %limit.p = getelementptr i64, ptr %state, i64 9
   %limit = load atomic i64, ptr %limit.p monotonic, align 8
   %fits = icmp ule i64 %size, %limit
@@ -84,7 +84,7 @@ turn:                                              ; evict in order of insertion
   %old = load ptr, ptr %block.p
   %old.size = load i64, ptr %size.p
   %next.one = add i64 %next, 1
-  %next.new = urem i64 %next.one, 16
+  %next.new = urem i64 %next.one, 64
   store i64 %next.new, ptr %next.p
   %kept.p = getelementptr i64, ptr %state, i64 8
   %kept = load i64, ptr %kept.p

@@ -29,16 +29,14 @@ from functrans.run.call import numpy_interface
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
 
-LARGE = 1 << 20
-"""The smallest result, in bytes, whose memory is kept."""
-
-ALIGNED = 1 << 17
-"""The smallest result, in bytes, that begins at a cache line (measured: setting NumPy's allocator
-takes 0.3 us, which an elementwise operation regains from here on)."""
+LARGE = 1 << 17
+"""The smallest result, in bytes, that begins at a cache line, and whose memory is kept (measured:
+setting NumPy's allocator takes 0.3 us, which an elementwise operation regains from here on). All
+are kept: `malloc` returns some aligned blocks to the system at once, and clears them each time."""
 
 # Words of the allocator's state; memory.ll has the complete list.
 LOCK, KEPT, LIMIT, SLOTS = 0, 8, 9, 16
-COUNT = 16
+COUNT = 64
 
 
 class _Handler(ctypes.Structure):
@@ -99,7 +97,7 @@ def allocator() -> Any:
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     """Whether a result is large enough for the allocator, which this system must support."""
-    return _SUPPORTED and config.recycle_bytes > 0 and prod(shape) * dtype.itemsize >= ALIGNED
+    return _SUPPORTED and config.recycle_bytes > 0 and prod(shape) * dtype.itemsize >= LARGE
 
 
 _SUPPORTED = sys.platform != "win32" and numpy_interface.SUPPORTED
