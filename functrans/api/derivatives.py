@@ -174,8 +174,12 @@ def _value_and_gradient(
 
 
 def _check_scalar(problem: Problem) -> None:
+    is_one = problem.out_count == 1 and problem.out_structure.is_leaf()
+    aval = aval_of_leaf(problem.outs[0]) if is_one else None
+    if aval is not None and aval.shape == () and is_inexact(aval.dtype):
+        return
     name = name_of(problem.function)
-    if problem.out_count != 1 or not problem.out_structure.is_leaf():
+    if aval is None:
         if problem.out_count == 0:
             fix = "is its return statement missing?"
         elif problem.has_aux:
@@ -189,18 +193,16 @@ def _check_scalar(problem: Problem) -> None:
             f"{problem.transform} needs a function that returns one number, but {name} returned "
             f"{described(problem.out_structure)}: {fix}"
         )
-    aval = aval_of_leaf(problem.outs[0])
     if aval.shape != ():
         raise NonScalarOutputError(
             f"{problem.transform} needs a function that returns one number, but {name} returned an "
             f"array of shape {aval.shape}: sum or average it (.sum(), .mean()), or use jacrev or "
             "jacfwd for the derivative of each element"
         )
-    if not is_inexact(aval.dtype):
-        raise NonScalarOutputError(
-            f"{problem.transform} needs a function that returns a float, but {name} returned "
-            f"{aval.dtype}, which has no derivative"
-        )
+    raise NonScalarOutputError(
+        f"{problem.transform} needs a function that returns a float, but {name} returned "
+        f"{aval.dtype}, which has no derivative"
+    )
 
 
 def check_holomorphic_arguments(problem: Problem, holomorphic: bool) -> None:
@@ -219,20 +221,21 @@ def check_holomorphic_arguments(problem: Problem, holomorphic: bool) -> None:
 
 def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
     """Raise unless the results are complex for a holomorphic function, and real otherwise."""
-    name = name_of(problem.function)
     for x in problem.outs:
         dtype = aval_of_leaf(x).dtype
-        if holomorphic and not is_complex(dtype):
+        if is_complex(dtype) == bool(holomorphic):
+            continue
+        name = name_of(problem.function)
+        if holomorphic:
             raise DtypeError(
                 f"{problem.transform} of a holomorphic function needs complex results, but {name} "
                 f"returned {dtype}: leave holomorphic=True out"
             )
-        if is_complex(dtype) and not holomorphic:
-            raise DtypeError(
-                f"{problem.transform} needs a function that returns real numbers, but {name} "
-                f"returned {dtype}: return its real part, or abs(...), or write "
-                f"{problem.transform}(..., holomorphic=True) if {name} has a complex derivative"
-            )
+        raise DtypeError(
+            f"{problem.transform} needs a function that returns real numbers, but {name} "
+            f"returned {dtype}: return its real part, or abs(...), or write "
+            f"{problem.transform}(..., holomorphic=True) if {name} has a complex derivative"
+        )
 
 
 @boundary

@@ -40,6 +40,9 @@ FLOAT0 = np.dtype([("float0", np.void, 0)])
 """The dtype of derivatives with respect to integers, which hold no data."""
 
 
+_NO_AUX = tree.structure(None)
+
+
 class Form(NamedTuple):
     """A linear function without its residuals."""
 
@@ -79,16 +82,19 @@ class Problem:
         self.kwargs = {key: held_argument(x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
+        self.aux: list[Any] = []
+        self.aux_structure = _NO_AUX
         self.transform = transform
         self.selected = tuple(args[i] for i in positions)
         leaves, self.structure = tree.flatten(self.selected)
         self._all_leaves = [as_array(x, self._name, i) for i, x in enumerate(leaves)]
-        self._floating = [
-            i
-            for i, x in enumerate(self._all_leaves)
-            if not allow_int or is_inexact(aval_of_leaf(x).dtype)
-        ]
-        self.leaves = [self._all_leaves[i] for i in self._floating]
+        self.leaves = self._all_leaves
+        self._floating: Sequence[int] = range(len(leaves))
+        if allow_int:
+            self._floating = [
+                i for i, x in enumerate(self._all_leaves) if is_inexact(aval_of_leaf(x).dtype)
+            ]
+            self.leaves = [self._all_leaves[i] for i in self._floating]
         check_differentiable(self.leaves, self.leaf_name, transform)
 
     def leaf_name(self, i: int) -> str:
@@ -100,11 +106,13 @@ class Problem:
 
     def flat(self, *leaves: Any) -> list[Any]:
         """The user's function of the leaves; returns the result's leaves, then those of aux."""
-        flat = Flat(self._call, self.structure, name_of(self.function), self._result_name)
-        merged = list(self._all_leaves)
-        for i, x in zip(self._floating, leaves, strict=True):
-            merged[i] = x
-        self.outs = flat(*merged)
+        flat = Flat(self._call, self.structure, "", self._result_name)
+        if len(leaves) < len(self._all_leaves):
+            merged = list(self._all_leaves)
+            for i, x in zip(self._floating, leaves, strict=True):
+                merged[i] = x
+            leaves = tuple(merged)
+        self.outs = flat(*leaves)
         self.out_structure, self.out_count = flat.result, len(self.outs)
         # auxiliary data may be any objects; only tracers in them become outputs
         return [*self.outs, *(x for x in self.aux if isinstance(x, Tracer))]
@@ -120,7 +128,6 @@ class Problem:
             if "read-only" in str(error):
                 error.add_note(_READ_ONLY)
             raise
-        aux = None
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(
@@ -128,8 +135,8 @@ class Problem:
                     f"and returned {describe(result)}"
                 )
             result, aux = result
-        leaves, self.aux_structure = tree.flatten(aux)
-        self.aux = [plain(x) for x in leaves]
+            leaves, self.aux_structure = tree.flatten(aux)
+            self.aux = [plain(x) for x in leaves]
         return result
 
     def _result_name(self, i: int, structure: Structure) -> str:
@@ -157,12 +164,12 @@ class Problem:
     def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:
         """The result and the auxiliary data from the flat outputs."""
         outputs = own(outputs, [*self.leaves])
+        result = self.out_structure.unflatten(outputs[: self.out_count])
+        if not self.has_aux:
+            return result, None
         traced = iter(outputs[self.out_count :])
         aux = [next(traced) if isinstance(x, Tracer) else x for x in self.aux]
-        return (
-            self.out_structure.unflatten(outputs[: self.out_count]),
-            self.aux_structure.unflatten(aux),
-        )
+        return result, self.aux_structure.unflatten(aux)
 
     def derivative(
         self, cotangents: Sequence[Any], point: Point, given: Sequence[Any] = ()

@@ -98,8 +98,13 @@ class Graph:
         self.inputs = tuple(inputs)
         self.eqns = tuple(eqns)
         self.outputs = tuple(outputs)
+        self._hash: int | None = None
         self.is_checked = False
         """Whether `functrans.ir.check` has accepted the graph, which never changes."""
+
+    def __reduce__(self) -> Any:
+        # not what is cached: hashes and the ids of code objects are valid in this process only
+        return Graph, (self.inputs, self.eqns, self.outputs)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -109,8 +114,11 @@ class Graph:
         lines = []
         count = len(name)
         for eqn in self.eqns:
-            operands = [name[x] if x in name else _key(x) for x in eqn.inputs]
-            lines.append((eqn.primitive, *operands, eqn.primitive.keyed(eqn.params)))
+            operands = [*map(name.get, eqn.inputs)]
+            if None in operands:
+                operands = [name[x] if x in name else _key(x) for x in eqn.inputs]
+            params = eqn.params and eqn.primitive.keyed(eqn.params)
+            lines.append((eqn.primitive, *operands, params or ()))
             for var in eqn.outputs:
                 name[var] = count
                 count += 1
@@ -129,16 +137,14 @@ class Graph:
                 found += [inner.places for inner in inner_graphs(eqn)]
         return tuple(found)
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.key)
-
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.key)
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Graph) and self._hash == other._hash and self.key == other.key
+            isinstance(other, Graph) and hash(self) == hash(other) and self.key == other.key
         )
 
     @property

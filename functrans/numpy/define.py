@@ -20,6 +20,7 @@ from functrans.numpy.arrays import duplicate
 from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
+from functrans.trace.absent import holds
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -121,7 +122,7 @@ def traced_form(
         if len(args) > positional or not plain_call:
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs, meaningless)
         result = implementation(*args, **kwargs)
-        if isinstance(result, Tracer):
+        if isinstance(result, Tracer) and result._variable.aval.weak:
             # NumPy's functions never return weakly typed numbers
             result = protocols.strengthened(result)
         if out is not None:
@@ -135,10 +136,13 @@ def traced_form(
 
 def _is_among(result: Tracer, args: tuple[Any, ...]) -> bool:
     """Whether a result is one of the arguments, or an element of a sequence among them."""
-    return any(
-        arg is result or (isinstance(arg, protocols.SEQUENCES) and any(x is result for x in arg))
-        for arg in args
-    )
+    for arg in args:
+        if arg is result:
+            return True
+        # a traced argument would be asked for its class by `isinstance`
+        if type(arg) is not Tracer and isinstance(arg, protocols.SEQUENCES) and holds(arg, result):
+            return True
+    return False
 
 
 def _without_the_rest(

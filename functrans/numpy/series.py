@@ -92,6 +92,4 @@ def answer_for(name: str) -> None:
         basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
         for kind, ours in (("val", value), ("vander", vandermonde))
     }
-    owner = module.ABCPolyBase
-    if (owner, "__call__") not in protocols.replaced_methods:  # one class for all modules
-        _answer_for_methods(owner)
+    _answer_for_methods()

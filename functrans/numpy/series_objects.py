@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
+from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.polynomial._polybase import ABCPolyBase
 
 from functrans.numpy.arrays import array, inexact
 from functrans.numpy.contraction import tensordot
@@ -22,7 +23,7 @@ from functrans.numpy.series import BASES, Basis, value
 from functrans.ops.arrays.shape import concatenate, holds_tracer
 from functrans.ops.arrays.structural import expand_axes, zeros
 from functrans.ops.linalg.products import matmul
-from functrans.trace import protocols
+from functrans.trace.delegation import delegate, own
 
 Function = Callable[..., Any]
 
@@ -160,47 +161,44 @@ def _is_traced(x: Any) -> bool:
     return holds_tracer(x) or holds_tracer(getattr(x, "coef", None))
 
 
-def _asking(numpys: Function, ours: Function) -> Function:
-    @wraps(numpys)
+def _basis_of(series: Any) -> Basis | None:
+    return BASES.get(type(series).__module__.removeprefix("numpy.polynomial."))
+
+
+def _concerned(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return _basis_of(args[0]) is not None and any(map(_is_traced, (*args, *kwargs.values())))
+
+
+def _with_basis(ours: Function) -> Function:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        basis = BASES.get(type(self).__module__.removeprefix("numpy.polynomial."))
-        if basis is None or not any(map(_is_traced, (self, *args, *kwargs.values()))):
-            return numpys(self, *args, **kwargs)
-        return ours(basis, self, *args, **kwargs)
+        return ours(_basis_of(self), self, *args, **kwargs)
 
     return call
 
 
-def _initializing(numpys: Function) -> Function:
-    @wraps(numpys)
-    def init(self: Any, coef: Any, *args: Any, **kwargs: Any) -> None:
-        traced = holds_tracer(coef)
-        numpys(self, [0.0] if traced else coef, *args, **kwargs)
-        if traced:
-            self.coef = inexact(_vector(coef))
-
-    return init
+def _init(self: Any, coef: Any, *args: Any, **kwargs: Any) -> None:
+    own(ABCPolyBase.__init__)(self, [0.0], *args, **kwargs)
+    self.coef = inexact(_vector(coef))
 
 
-def answer_for_methods(owner: Any) -> None:
+def _has_traced_coefficients(
+    caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    return holds_tracer(kwargs["coef"] if "coef" in kwargs else args[1])
+
+
+def answer_for_methods() -> None:
     """Install the dispatch in the common base class of the polynomial objects."""
-    numpys = owner.__init__
-    protocols.replaced_methods[owner, "__init__"] = numpys, _initializing(numpys)
+    delegate(ABCPolyBase.__init__, _init, _has_traced_coefficients)
     for name, ours in _METHODS.items():
-        numpys = getattr(owner, name)
-        protocols.replaced_methods[owner, name] = numpys, _asking(numpys, ours)
+        delegate(getattr(ABCPolyBase, name), _with_basis(ours), _concerned)
 
 
 # -- the highest power first -----------------------------------------------------------------------
 
 
-def initialize_poly1d(
-    numpys: Function, self: Any, c_or_r: Any, r: bool = False, variable: Any = None
-) -> None:
+def initialize_poly1d(self: Any, c_or_r: Any, r: bool = False, variable: Any = None) -> None:
     """Initialise an ``np.poly1d``, whose methods call functions that dispatch on arguments."""
-    if not holds_tracer(c_or_r):
-        numpys(self, c_or_r, r, variable)
-        return
-    numpys(self, [1.0], variable=variable)
+    own(np.poly1d.__init__)(self, [1.0], variable=variable)
     c = array(poly(c_or_r) if r else c_or_r)
     self._coeffs = _vector(c if c.shape != (0,) else zeros((1,), c.dtype))

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
+from functrans.trace.delegation import delegate
 from functrans.trace.forms import binary, unary
 from functrans.trace.tracer import Tracer
 
@@ -208,19 +209,16 @@ _REFUSED = {
 """Functions that do not dispatch on their arguments, and what to write instead."""
 
 
-def _call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
-    return _vectorized(self, *args, **kwargs)
-
-
-_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
-_NUMPYS_POLY1D = np.poly1d.__init__
-
-
-def _init_poly1d(self: Any, *args: Any, **kwargs: Any) -> None:
-    _initialize_poly1d(_NUMPYS_POLY1D, self, *args, **kwargs)
-
-
+_call_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
 _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
+
+
+def _always(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return True
+
+
+def _is_any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(holds_tracer, (*args, *kwargs.values())))
 
 
 def answer_for_numpy() -> None:
@@ -233,8 +231,8 @@ def answer_for_numpy() -> None:
         **{name: _refusing(name, instead) for name, instead in _REFUSED.items()},
     }
     protocols.replacements[math] = of_math()
-    protocols.replaced_methods[np.vectorize, "__call__"] = (NUMPYS_CALL, _call_vectorized)
-    protocols.replaced_methods[np.poly1d, "__init__"] = (_NUMPYS_POLY1D, _init_poly1d)
+    delegate(NUMPYS_CALL, _call_vectorized, _always)
+    delegate(np.poly1d.__init__, _initialize_poly1d, _is_any_traced)
 
 
 def answer_for(name: str) -> None:

@@ -18,6 +18,7 @@ from functrans.numpy.joining import stack
 from functrans.numpy.tables import NUMPYS_CALL
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import broadcast_to, reshape
+from functrans.trace.delegation import own
 
 __all__ = ["vectorize"]
 
@@ -27,7 +28,7 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")
-        return NUMPYS_CALL(self, *args, **kwargs)
+        return own(NUMPYS_CALL)(self, *args, **kwargs)
     places = [i for i in range(len(args)) if i not in self.excluded]
     names = [name for name in kwargs if name not in self.excluded]
     operands = [array(args[i]) for i in places] + [array(kwargs[name]) for name in names]

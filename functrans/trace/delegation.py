@@ -40,7 +40,7 @@ _wanted: list[bool] = [False]
 
 
 def delegate(
-    function: FunctionType,  # a function of another library
+    function: Any,  # a function of another library, written in Python
     ours: Function,  # the replacement
     concerned: Condition,  # of the calling frame and the arguments: whether a call is delegated
 ) -> None:

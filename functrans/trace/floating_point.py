@@ -8,12 +8,14 @@ that `numpy.errstate` ignores or raises are ignored or raised.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
+from functrans.caches import Table
 from functrans.ir.evaluate import equation_of
 from functrans.ir.primitive import current
 from functrans.trace.source import Source, is_installed, warn_user
@@ -22,11 +24,55 @@ UNWRITTEN = ("divide", "invalid")
 """The kinds of errors of divisions, which occur in derivatives without a division by the user."""
 
 
-def warning_users(ignored: Collection[str] = ()) -> AbstractContextManager[object]:
+class warning_users:
     """Attribute NumPy's warnings to the user's lines, within a with statement.
 
     Warnings of the ``ignored`` kinds are suppressed; errors are raised as configured.
     """
+
+    __slots__ = ("_before", "_ignored")
+
+    _before: Any
+
+    def __init__(self, ignored: tuple[str, ...] = ()) -> None:
+        self._ignored = ignored
+
+    def __enter__(self) -> None:
+        if _settings is None:
+            self._before = _changed(self._ignored)
+            self._before.__enter__()
+            return
+        given = _settings.get()
+        known = _derived.get((id(given), self._ignored))
+        if known is None:
+            with _changed(self._ignored):
+                known = given, _settings.get()
+            _derived.remember((id(given), self._ignored), known)
+        self._before = _settings.set(known[1])
+
+    def __exit__(self, *_: object) -> None:
+        if _settings is None:
+            self._before.__exit__(None, None, None)
+        else:
+            _settings.reset(self._before)
+
+
+_settings: ContextVar[object] | None = getattr(
+    getattr(getattr(np, "_core", None), "umath", None), "_extobj_contextvar", None
+)
+"""NumPy's own settings, an immutable object, which its functions take microseconds to read.
+
+None if this NumPy keeps them in another way.
+"""
+
+_derived: Table[tuple[int, tuple[str, ...]], tuple[object, object]] = Table(64)
+"""Settings, by the id of those that they are derived from, which the entry keeps alive."""
+
+
+_geterrcall, _geterr = np.geterrcall, np.geterr
+
+
+def _changed(ignored: tuple[str, ...]) -> AbstractContextManager[object]:
     called = _geterrcall()
     ours = called is _LOG
     warned = [
@@ -38,9 +84,6 @@ def warning_users(ignored: Collection[str] = ()) -> AbstractContextManager[objec
         return nullcontext()
     modes = {kind: "ignore" if kind in ignored else mode for kind in warned}
     return np.errstate(call=called if mode == "warn" else _LOG, **modes)  # type: ignore[arg-type]
-
-
-_geterrcall, _geterr = np.geterrcall, np.geterr
 
 
 class _Log:

@@ -44,8 +44,6 @@ def enter(trace: Trace) -> None:
         _tracing.add(trace)
         for module, (_, patched) in _patched.items():
             module.__class__ = patched
-        for (owner, name), (_, ours) in protocols.replaced_methods.items():
-            setattr(owner, name, ours)
         delegation.exchange()
 
 
@@ -72,8 +70,6 @@ def leave(trace: Trace) -> None:
         if not _tracing:
             for module, (own, _) in _patched.items():
                 module.__class__ = own
-            for (owner, name), (numpys, _) in protocols.replaced_methods.items():
-                setattr(owner, name, numpys)
             delegation.release()
 
 

@@ -45,11 +45,8 @@ attributes: Catalogue[str, Callable[[Any], Any]] = Catalogue()
 replacements: dict[Any, dict[str, Any]] = {}
 """The replacements of NumPy functions that a traced function calls by their full name."""
 
-replaced_methods: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
-"""NumPy methods that do not dispatch on their arguments: the original, and the replacement."""
-
 late: dict[str, Callable[[], None]] = {}
-"""Functions that fill the two tables above, by the name of a module that the user may import."""
+"""Functions that fill the table above, by the name of a module that the user may import."""
 
 imported_when_read: dict[Any, tuple[str, ...]] = {}
 """The submodules with such functions that a NumPy module imports lazily."""
@@ -134,11 +131,9 @@ def is_sequence(kind: type) -> bool:
 
 def strengthened(result: Any) -> Any:
     """A strong result: a ufunc returns a strong dtype even for Python numbers."""
-    if isinstance(result, tuple):
-        return tuple(map(strengthened, result))
-    if hasattr(result, "_variable") and result._variable.aval.weak:
-        return operators["strengthen"](result)
-    return result
+    if hasattr(result, "_variable"):
+        return operators["strengthen"](result) if result._variable.aval.weak else result
+    return tuple(map(strengthened, result)) if isinstance(result, tuple) else result
 
 
 _DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True, "signature": None, "axes": None}

@@ -18,7 +18,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
-from functrans.trace.absent import PENDING, UNKNOWN, holds
+from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import check_plain
 from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
@@ -242,19 +242,25 @@ class Trace:
         """
         atoms: list[Atom] = []
         values: list[Any] = []
+        unknown, pending = self.rewriting, False
         for x in operands:
-            lifted = self.lift(x)
-            if isinstance(lifted, Tracer):
-                atoms.append(lifted._variable)
-                values.append(lifted._value)
-            else:
-                atoms.append(lifted)
-                values.append(lifted.value)
-        if self.rewriting or holds(values, UNKNOWN):
+            # a value of this trace's own is what it lifts to, unless it is a view
+            if type(x) is not Tracer or x._owner is not self or x._as_view is not None:
+                x = self.lift(x)
+            if type(x) is Literal:
+                atoms.append(x)
+                values.append(x.value)
+                continue
+            value = x._value
+            unknown |= value is UNKNOWN
+            pending |= value is PENDING
+            atoms.append(x._variable)
+            values.append(value)
+        if unknown:
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
             return self._record_pending(primitive, atoms, params)
-        if holds(values, PENDING):
+        if pending:
             values = [self.value_of(atom) for atom in atoms]
         return self._record_computed(primitive, atoms, values, params)
 

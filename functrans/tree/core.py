@@ -3,6 +3,7 @@
 import builtins
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from sys import modules
 from typing import Any
 
 import optree
@@ -106,7 +107,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     >>> tree.unflatten(structure, leaves)
     {'w': [1.0, 2.0], 'b': 3.0}
     """
-    if late:
+    if not late.keys().isdisjoint(modules.keys()):
         _make_late_ones()
     found = _flatten(tree, is_leaf, False, NAMESPACE)
     structure = found[1]

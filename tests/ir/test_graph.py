@@ -1,5 +1,7 @@
 """Graphs: structural equality, dead code, inlining, uses of variables."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,12 @@ def test_equations_inside_are_found(name, found):
     inner = graph("{ x:f64[] ->\n y = sin x\n return y }")
     outer = graph("{ a:f64[] ->\n b = jit[graph=inner, name='f'] a\n return b }", inner=inner)
     assert any_eqn(outer, lambda eqn: eqn.primitive.name == name) is found
+
+
+def test_a_pickled_graph_does_not_keep_what_is_valid_in_this_process_only():
+    once = graph("{ a:f64[2] ->\n b = sin a\n return b }")
+    plain = pickle.dumps(once)
+    assert hash(once) == hash(graph(str(once)))  # remembers the hash, and the key that it is of
+    assert once.places == (None,)
+    assert pickle.dumps(once) == plain
+    assert pickle.loads(plain) == once

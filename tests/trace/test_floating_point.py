@@ -18,6 +18,7 @@ from functrans import (
     vjp,
     vmap,
 )  # fmt: skip
+from functrans.trace import floating_point
 
 X = np.array([0.0, 800.0])
 
@@ -99,6 +100,13 @@ def test_errstate(transform):
     assert {message for message, *_ in found} >= {"divide by zero encountered in log"}
     assert np.geterrcall() is None
     assert np.geterr()["over"] == "warn"
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp"])
+def test_by_numpys_public_functions_alone(transform, monkeypatch):
+    monkeypatch.setattr(floating_point, "_settings", None)
+    test_errstate(transform)
+    test_words_and_lines("grows", transform)
 
 
 def test_the_derivative_itself():

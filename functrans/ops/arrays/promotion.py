@@ -77,19 +77,30 @@ def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
 
 def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """Cast operands to the dtypes that a primitive takes."""
-    keys = tuple([dtype_key(x) for x in operands])
-    dtypes = _casts(promotion, keys)
-    if dtypes is None:
+    keys = tuple(
+        [x._variable.aval.promotes_as if type(x) is Tracer else dtype_key(x) for x in operands]
+    )
+    casts = _casts(promotion, keys)
+    if casts is None:
         return operands
-    weak = all(isinstance(key, type) for key in keys)
-    return tuple([_operand(x, dtype, weak) for x, dtype in zip(operands, dtypes, strict=True)])
+    dtypes, weak = casts
+    return tuple(
+        [
+            x if key is dtype else _operand(x, dtype, weak)
+            for x, key, dtype in zip(operands, keys, dtypes, strict=True)
+        ]
+    )
 
 
 @cached(8192)
-def _casts(promotion: Promotion, keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...] | None:
-    """The dtypes that operands are cast to; None if they already have these dtypes."""
+def _casts(
+    promotion: Promotion, keys: tuple[DtypeKey, ...]
+) -> tuple[tuple[np.dtype[Any], ...], bool] | None:
+    """The dtypes that operands are cast to, and whether all are weak; None if they have these."""
     dtypes = promotion(keys)
-    return None if all(a is b for a, b in zip(keys, dtypes, strict=True)) else dtypes
+    if all(a is b for a, b in zip(keys, dtypes, strict=True)):
+        return None
+    return dtypes, all(isinstance(key, type) for key in keys)
 
 
 def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:

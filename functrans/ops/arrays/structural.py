@@ -351,10 +351,12 @@ cast: Primitive = primitive(
 
 def astype(x: Any, dtype: Any) -> Any:
     """``x`` as a strong array of another dtype."""
-    if isinstance(x, OnDevice):
-        return x if x.dtype == np.dtype(dtype) else cast(x, dtype=np.dtype(dtype))
     if not isinstance(x, Tracer):
+        if isinstance(x, OnDevice):
+            return x if x.dtype == np.dtype(dtype) else cast(x, dtype=np.dtype(dtype))
         return np.asarray(x).astype(dtype)[()]
+    if dtype is x.dtype and not x._aval.weak:
+        return x
     dtype = dtype_of(dtype)
     if loses_part(x.dtype, dtype):
         warn_user(

@@ -43,9 +43,10 @@ def _beside(x: Any, other: Any) -> Any:
 
 
 def _integer_dtype(x: Any) -> Any:
-    dtype = x.dtype if isinstance(x, (np.ndarray, np.generic, OnDevice)) else None
     if isinstance(x, Tracer):
-        dtype = x._variable.aval.promotes_as
+        dtype: Any = x._variable.aval.promotes_as
+    else:
+        dtype = x.dtype if isinstance(x, (np.ndarray, np.generic, OnDevice)) else None
     return dtype if dtype in _HELD else None
 
 

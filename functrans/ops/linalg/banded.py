@@ -73,7 +73,7 @@ def _banded(bands: Any, b: Any, *, upper: int) -> Any:
 
 
 def _tangent_of_bands(bands: Any, b: Any, out: Any, d_bands: Any, *, upper: int) -> Any:
-    return -banded_p(bands, banded_product(d_bands, out, upper), upper=upper)
+    return banded_p(bands, -banded_product(d_bands, out, upper), upper=upper)  # as for `solve`
 
 
 def _transpose_banded(ct: Any, bands: Any, b: Any, *, upper: int) -> Any:

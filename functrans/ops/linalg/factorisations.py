@@ -90,7 +90,9 @@ def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
 
 def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
     residual = matmul(transposed(da) if transpose_a else da, out)
-    return negative(solve_p(a, residual, transpose_a=transpose_a))
+    # negative before it is solved for: the transpose then solves for the cotangent itself, as that
+    # of the tangent of `b` does, and one solution serves both
+    return solve_p(a, negative(residual), transpose_a=transpose_a)
 
 
 def _of(transpose_a: bool) -> dict[str, bool]:
@@ -146,11 +148,9 @@ def _tangent_of_triangular_solve(
     a: Any, b: Any, out: Any, da: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
 ) -> Any:
     moved = triangle(da, lower=lower, unit_diagonal=unit_diagonal)
-    residual = matmul(transposed(moved) if transpose_a else moved, out)
-    return negative(
-        triangular_solve(
-            a, residual, lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
-        )
+    residual = negative(matmul(transposed(moved) if transpose_a else moved, out))  # as for `solve`
+    return triangular_solve(
+        a, residual, lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
     )
 
 

@@ -15,13 +15,15 @@ def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
 
     Zero-dimensional results are NumPy scalars. If an input is on a device, so are all results.
     """
-    taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
+    taken: set[int] | None = None  # found for results with memory, which numbers have not
     owned = []
     for x in results:
         if isinstance(x, np.ndarray):
             if x.ndim == 0:
                 x = x[()]
             else:
+                if taken is None:
+                    taken = {id(_root(y)) for y in inputs if isinstance(y, np.ndarray)}
                 root = id(_root(x))
                 if root in taken or not x.flags.writeable:
                     x = x.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import filled
 from functrans.scipy.sparse.traced import SparseMethods, as_traced
-from functrans.trace import protocols
+from functrans.trace.delegation import delegate
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -40,24 +41,25 @@ def product(matrix: Any, x: Any) -> Any:
     return nothing.at[stored.row.astype(np.int64)].add(terms)
 
 
-def _dispatch_product(scipys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def dispatch(self: Any, other: Any) -> Any:
-        if isinstance(other, SparseMethods):
-            return as_traced(self) @ other
-        if isinstance(other, Tracer) and other.ndim:
-            return product(self, other)
-        return scipys(self, other)
-
-    return dispatch
+def _product(self: Any, other: Any) -> Any:
+    return as_traced(self) @ other if isinstance(other, SparseMethods) else product(self, other)
 
 
-def _dispatch(scipys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def dispatch(self: Any, other: Any) -> Any:
-        if isinstance(other, (SparseMethods, Tracer)) and not isinstance(self, SparseMethods):
-            return getattr(as_traced(self), name)(other)
-        return scipys(self, other)
+def _has_traced_factor(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    (other,) = (*args[1:], *kwargs.values())
+    return isinstance(other, SparseMethods) or (isinstance(other, Tracer) and other.ndim > 0)
 
-    return dispatch
+
+def _operator(name: str) -> Callable[..., Any]:
+    def operator(self: Any, other: Any) -> Any:
+        return getattr(as_traced(self), name)(other)
+
+    return operator
+
+
+def _has_traced_operand(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    self, other = (*args, *kwargs.values())
+    return isinstance(other, (SparseMethods, Tracer)) and not isinstance(self, SparseMethods)
 
 
 _PRODUCTS = frozenset({"_matmul_dispatch", "dot"})
@@ -78,9 +80,10 @@ def _take_the_place() -> None:
     classes = [getattr(scipy.sparse, f"{k}_{end}") for k in kinds for end in ("array", "matrix")]
     for owner in {owner for cls in classes for owner in cls.__mro__} - {object}:
         for name in (_PRODUCTS | _OPERATORS) & vars(owner).keys():
-            scipys = vars(owner)[name]
-            dispatch = _dispatch_product if name in _PRODUCTS else _dispatch
-            protocols.replaced_methods[owner, name] = (scipys, dispatch(scipys, name))
+            if name in _PRODUCTS:
+                delegate(vars(owner)[name], _product, _has_traced_factor)
+            else:
+                delegate(vars(owner)[name], _operator(name), _has_traced_operand)
 
 
 _take_the_place()

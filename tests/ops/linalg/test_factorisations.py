@@ -6,7 +6,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functrans import grad, hessian, jacfwd, jacrev, jit, vmap
+from functrans import grad, hessian, jacfwd, jacrev, jit, trace, vmap
 from functrans.errors import ShapeError
 from functrans.ops.linalg import factorisations as linalg
 from tests.amount import examples
@@ -159,3 +159,19 @@ def test_errors():
         linalg.solve(np.eye(3), np.ones(2))
     with pytest.raises(ShapeError, match=r"\(2,\) and \(3,\), do not broadcast"):
         linalg.solve(regular(2, 2, 2), np.ones((3, 2, 1)))
+
+
+SOLVERS = {
+    "solve": np.linalg.solve,
+    "triangular_solve": scipy.linalg.solve_triangular,
+    "solve_banded": lambda bands, b: scipy.linalg.solve_banded((1, 1), bands, b),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_one_solution_serves_the_derivatives_of_the_matrix_and_of_the_right_hand_side(name):
+    def loss(a, b):
+        return np.sum(SOLVERS[name](a, b) ** 2)
+
+    both = trace(grad(loss, argnums=(0, 1)))(regular(3, 3), np.arange(3.0))
+    assert [eqn.primitive.name for eqn in both.eqns].count(name) == 2
