@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import prod
 from operator import mul
 from typing import Any
@@ -61,15 +61,18 @@ def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _fewest_axes(eqn: Eqn) -> Shape | None:
-    """The fewest axes that an equation may reduce, where it takes all or the leading ones."""
+    """The fewest axes for a reduction: adjacent reduced axes are one, as are short kept ones."""
     if _takes_all_axes(eqn):
         return (eqn.inputs[0].aval.size,)
     if eqn.primitive not in REDUCTIONS:
         return None
     shape, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
-    rows, columns = prod(shape[: len(axes)]), shape[len(axes) :]
-    leads = axes == tuple(range(len(axes))) and rows > 1 and len(columns) > 1
-    return (rows, prod(columns)) if leads and columns[-1] < SHORT else None
+    joins = [True, shape[-1] < SHORT]  # of reduced, and of kept axes
+    found: list[int] = []
+    for is_kept, group in groupby(range(len(shape)), lambda axis: axis not in axes):
+        extents = [shape[axis] for axis in group]
+        found += [prod(extents)] if joins[is_kept] else extents
+    return tuple(found) if len(found) < len(shape) else None
 
 
 def _takes_all_axes(eqn: Eqn) -> bool:
