@@ -72,6 +72,10 @@ def _blocks(root: Root, target: Target) -> int:
         blocks = max(blocks // max(iterations(root), 1), 1)
     elif _takes_rows(root, target):
         blocks = _most_rows(root) // limits.most_steps
+    for fold in root.folds:  # contiguous terms stay together
+        *outer, last = (int(n.attribute) if n.op == "const" else 1 for n in fold.args[1:])
+        if max(outer, default=0) >= limits.steps > last // blocks:
+            blocks = min(blocks, max(outer))
     rest = [fold for fold in root.folds if not _is_splittable(fold, root.folds, blocks)]
     return 1 if any(trip_count(fold) >= blocks for fold in rest) else blocks
 

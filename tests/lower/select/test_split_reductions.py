@@ -132,3 +132,14 @@ def test_rows_from_memory_are_in_blocks():
     value = fold("add", (3200,), lambda k: load(x, (k, i)))
     partial, last = cut(root(y, (i,), value), loops)
     assert (extents(partial), extents(last)) == ([100, 1000], [1000])
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks"), [((60, 50, 70), 60), ((3, 50, 1000), 50), ((3, 50, 9000), 64)]
+)
+def test_contiguous_terms_stay_together(shape, blocks):
+    """64 parts of 70 adjacent terms would be of two each."""
+    x, y = buffer("x", F8, shape), buffer("y", F8, ())
+    value = fold("add", shape, lambda *k: load(x, k))
+    partial, _ = cut(root(y, (), value), Loops())
+    assert extents(partial) == [blocks]

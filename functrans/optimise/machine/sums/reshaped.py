@@ -22,14 +22,20 @@ from functrans.ops.arrays.shape import Joins
 from functrans.ops.arrays.structural import reduce_sum, reshape, reshape_p
 from functrans.ops.compiled.regrouping import MOST_BETWEEN, reshape_in
 from functrans.ops.linalg.contraction import dot_general
-from functrans.ops.reductions.reduce import reduce_max, reduce_min
+from functrans.ops.reductions.reduce import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+)
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
 SHORT = 8
 """The largest extent of a last axis that does not fill a vector."""
 
-REDUCTIONS = (reduce_sum, reduce_max, reduce_min)
+REDUCTIONS = (reduce_sum, reduce_max, reduce_min, reduce_prod, reduce_or, reduce_and)
 
 
 def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
@@ -64,7 +70,7 @@ def _fewest_axes(eqn: Eqn) -> Shape | None:
     """The fewest axes for a reduction: adjacent reduced axes are one, as are short kept ones."""
     if _takes_all_axes(eqn):
         return (eqn.inputs[0].aval.size,)
-    if eqn.primitive not in REDUCTIONS:
+    if eqn.primitive not in REDUCTIONS or not eqn.inputs[0].aval.ndim:
         return None
     shape, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
     joins = [True, shape[-1] < SHORT]  # of reduced, and of kept axes
