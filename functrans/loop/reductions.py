@@ -23,14 +23,23 @@ from functrans.loop.walk import scalars
 class Reductions(NamedTuple):
     """Long reductions in blocks, sums of partial sums, and parallel accumulators.
 
-    Measured: `steps` (the error of float32 sums). `blocks` gives many threads blocks to share; it
-    must not depend on the number of threads, since the bits of a result must not.
+    Measured: `steps` (the error of float32 sums), `from_memory`, `fewest_rows`, `fewest_lines`.
+    `blocks` gives many threads blocks to share; it must not depend on the number of threads, since
+    the bits of a result must not.
     """
 
     blocks: int = 64
     """The number of blocks of a long reduction."""
     few_iterations: int = 512
     """Roots with more iterations than this need no blocks, since threads share the iterations."""
+    from_memory: int = 24 << 20
+    """The bytes of an array that is in no cache: sums over its rows take one row after the other
+    (`functrans.lower.nest.row_sums`)."""
+    fewest_rows: int = 256
+    """The fewest rows for this. A piece of fewer ones stays in the cache until it is read again,
+    for a variance."""
+    fewest_lines: int = 16
+    """The fewest cache lines of a row for this."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a
     team computes one of them, and additional threads share their terms

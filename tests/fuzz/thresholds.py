@@ -19,6 +19,9 @@ LOW = {
         "blocks": (3, 64),
         "most_steps": (4, 32),
         "shortest": (4, 16),
+        "from_memory": (64, 24 << 20),
+        "fewest_rows": (8, 256),
+        "fewest_lines": (1, 16),
     },
     "fusion": {
         "largest_nest": (30, 6000),

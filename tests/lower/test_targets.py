@@ -30,7 +30,15 @@ from tests.primitives.harness import cases
 from tests.targets import target
 
 SMALL = target(
-    reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
+    reductions={
+        "blocks": 3,
+        "few_iterations": 8,
+        "long": 30,
+        "most_steps": 4,
+        "from_memory": 400,
+        "fewest_rows": 8,
+        "fewest_lines": 1,
+    },
     fusion={"worth_a_kernel": 2, "long_row": 2},
     pieces={"shortest_row": 2},
     tiling={"block": 2, "long_block": 4, "long": 8},

@@ -35,6 +35,7 @@ from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fission import distribute, is_worth_sharing, iterations, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
+from functrans.lower.nest.row_sums import row_by_row
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
@@ -291,7 +292,8 @@ class NestBuilder:
         if outermost or self.target.lanes_are_threads:
             # on a grid, all loops may be divided among threads
             inner = mark_parallel(inner, self.target.parallel_loops)
-        yield inner
+        tiles = not outermost and "tile" in self.target.stages
+        yield from row_by_row(inner, self.target) if tiles else (inner,)
 
     def _phases(self, loop: Loop, extent: int) -> int | None:
         """The number of iterations that become one, if conditions repeat after as many."""

@@ -136,7 +136,10 @@ def _tile(nest: Sequence[For], along: For, lengths: Tiling, length: int, jammed:
     body = _jammed(vector, along, start, stop, jammed)
     if tile is not None:
         body = (For(tile, ZERO, const(_extent(tile), INDEX), body),)
-    for each in reversed(nest[:-1]):
+    # inside the other loops, if threads can share these: blocks of a row follow each other
+    others = [each for each in nest[:-1] if each is not along]
+    is_inside = others and _extent(others[0]) >= lengths.block
+    for each in reversed([*others, along] if is_inside else nest[:-1]):
         if each is along:
             body = (For(block, ZERO, const(_extent(block), INDEX), body),)
         else:

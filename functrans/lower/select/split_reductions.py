@@ -45,15 +45,37 @@ def iterations(root: Root) -> int:
 
 
 def _is_busy(root: Root, target: Target) -> bool:
-    """Whether there are enough iterations; fewer suffice if the folds are vectors anyway."""
+    """Whether there are enough iterations for threads; fewer suffice if the folds are vectors."""
     limits = target[Reductions]
     fewest = limits.blocks if root.vectorises_folds(target) else limits.few_iterations + 1
-    return iterations(root) >= fewest
+    return iterations(root) >= fewest and not _takes_rows(root, target)
+
+
+def _takes_rows(root: Root, target: Target) -> bool:
+    """Whether whole rows of an array that comes from memory are added to each other."""
+    limits = target[Reductions]
+    width = iterations(root) * max((fold.dtype.itemsize for fold in root.folds), default=0)
+    is_wide = width >= limits.fewest_lines * target.cache_line
+    if not is_wide or _most_rows(root) < limits.fewest_rows or not root.has_strided_folds(target):
+        return False
+    return width * max(map(trip_count, root.folds)) >= limits.from_memory
 
 
 def _blocks(root: Root, target: Target) -> int:
-    """The number of blocks; 1 if a long reduction depends on another, and would not be split."""
-    blocks = target[Reductions].blocks
+    """The number of blocks, of all iterations together if vectors are along their terms.
+
+    1 if a long reduction depends on another, and would not be split.
+    """
+    limits = target[Reductions]
+    blocks = limits.blocks
+    if root.vectorises_folds(target):
+        blocks = max(blocks // max(iterations(root), 1), 1)
+    elif _takes_rows(root, target):
+        blocks = _most_rows(root) // limits.most_steps
+    for fold in root.folds:  # contiguous terms stay together
+        *outer, last = (int(n.attribute) if n.op == "const" else 1 for n in fold.args[1:])
+        if max(outer, default=0) >= limits.steps > last // blocks:
+            blocks = min(blocks, max(outer))
     rest = [fold for fold in root.folds if not _is_splittable(fold, root.folds, blocks)]
     return 1 if any(trip_count(fold) >= blocks for fold in rest) else blocks
 
@@ -122,6 +144,12 @@ def split_reductions(
 def trip_count(fold: Scalar) -> int:
     """The number of terms of a fold, as far as it is known."""
     return prod(int(extent.attribute) for extent in fold.args[1:] if extent.op == "const")
+
+
+def _most_rows(root: Root) -> int:
+    """The largest known extent of a fold."""
+    extents = (extent for fold in root.folds for extent in fold.args[1:] if extent.op == "const")
+    return max((int(extent.attribute) for extent in extents), default=0)
 
 
 def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:

@@ -49,6 +49,23 @@ def test_every_element_once(rows, columns, lanes):
     np.testing.assert_array_equal(found, a.T * 2)
 
 
+def test_blocks_are_inside_a_loop_that_threads_can_share():
+    """``y[i, k, j] = x[j, k, i]``: all of a row is read before the next k."""
+    for between, expected in ((20, [20, 6]), (3, [6, 3])):
+        loop, *_ = turned(96, 64)
+        k = index("k", between)
+        x, y = buffer("x", F8, (64, between, 96)), buffer("y", F8, (96, between, 64))
+        i, j = loop.index, loop.body[0].index
+        store = Store(y, (i, k, j), load(x, (j, k, i)) * 2.0)
+        vector = replace(loop.body[0], body=(store,))
+        loop = replace(loop, body=(For(k, ZERO, const(between, INDEX), (vector,)),))
+        done = done_by(tiled, loop)
+        assert extents(done)[:2] == expected
+        a = np.arange(64.0 * between * 96).reshape(64, between, 96)
+        (made,) = results([done], {x: a}, [y])
+        np.testing.assert_array_equal(made, a.T * 2)
+
+
 def test_the_loops_that_come_out():
     """Blocks of rows; tiles of columns; eight of a block's rows together; a tile's columns."""
     loop, *_ = turned(64, 256, width=16_384)

@@ -50,15 +50,18 @@ def test_a_long_sum_is_a_sum_of_sums():
     assert steps == -(-LONG // 64)
 
 
-@pytest.mark.parametrize(("rows", "count"), [(50, 3000), (3, 50_001), (63, 2090)])
-def test_every_number_once(rows, count):
+@pytest.mark.parametrize(
+    ("rows", "count", "blocks"), [(30, 5000, 2), (3, 50_001, 21), (17, 9000, 3)]
+)
+def test_every_number_once(rows, count, blocks):
     x, y = buffer("x", F8, (rows, count)), buffer("y", F8, (rows,))
     loops = Loops()
     (i,) = loops((rows,))
     value = fold("add", (count,), lambda k: load(x, (i, k))) * 2.0
     partial, last = cut(root(y, (i,), value), loops)
-    assert (extents(partial), extents(last)) == ([64, rows], [rows])
-    a, parts, found = RNG.standard_normal((rows, count)), np.zeros((64, rows, 1)), np.zeros(rows)
+    assert (extents(partial), extents(last)) == ([blocks, rows], [rows])
+    a, parts = RNG.standard_normal((rows, count)), np.zeros((blocks, rows, 1))
+    found = np.zeros(rows)
     body = (*statements_of(partial), *statements_of(last))
     by_llvm(Kernel((x, partial.target, y), 0, body), [a, parts, found], [])
     np.testing.assert_allclose(found, a.sum(1) * 2, rtol=1e-12, atol=1e-12)
@@ -110,3 +113,33 @@ def test_a_sum_inside_of_a_sum_stays():
     value = fold("max", (500,), lambda i: fold("add", (500,), lambda k: load(x, (i, k))))
     one = root(y, (), value)
     assert cut(one, Loops()) == [one]
+
+
+def test_rows_that_are_almost_enough_stay_whole():
+    """64 parts of 50 rows of 70 would be of two columns each."""
+    x, y = buffer("x", F8, (60, 50, 70)), buffer("y", F8, (60,))
+    loops = Loops()
+    (i,) = loops((60,))
+    value = fold("add", (50, 70), lambda k, m: load(x, (i, k, m)))
+    assert len(cut(root(y, (i,), value), loops)) == 1
+
+
+def test_rows_from_memory_are_in_blocks():
+    """However many columns there are: each block of rows is read in order."""
+    x, y = buffer("x", F8, (3200, 1000)), buffer("y", F8, (1000,))
+    loops = Loops()
+    (i,) = loops((1000,))
+    value = fold("add", (3200,), lambda k: load(x, (k, i)))
+    partial, last = cut(root(y, (i,), value), loops)
+    assert (extents(partial), extents(last)) == ([100, 1000], [1000])
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks"), [((60, 50, 70), 60), ((3, 50, 1000), 50), ((3, 50, 9000), 64)]
+)
+def test_contiguous_terms_stay_together(shape, blocks):
+    """64 parts of 70 adjacent terms would be of two each."""
+    x, y = buffer("x", F8, shape), buffer("y", F8, ())
+    value = fold("add", shape, lambda *k: load(x, k))
+    partial, _ = cut(root(y, (), value), Loops())
+    assert extents(partial) == [blocks]

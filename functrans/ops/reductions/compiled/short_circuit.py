@@ -88,8 +88,9 @@ def _search(decisive: bool, at: Emission) -> _Search:
     outer, *inner = x.shape[len(lines) :]
     length = min(max(at.target[ShortCircuit].block // prod(inner), 1), outer)
     block, found = local(INDEX, "block"), local(BOOL, "found")
-    # the last block begins earlier instead of ending earlier
-    begin = minimum(maximum(block, ZERO) * length, outer - length)
+    last = -(-outer // length) - 1
+    # the last block begins earlier instead of ending earlier; bounds of the number spare divisions
+    begin = minimum(minimum(maximum(block, ZERO), last) * length, outer - length)
 
     def element(k: Scalar, *rest: Scalar) -> Scalar:
         return at.element(0, (*line, begin + k, *rest))
@@ -103,9 +104,9 @@ def _search(decisive: bool, at: Emission) -> _Search:
     step, (value,) = lower_folds([decides(together)], lanes, at.simplify, at.target)
     search = While(
         prepare=(*step, Assign((found,), (value,))),
-        condition=~found & (block < -(-outer // length) - 1),
+        condition=~found & (block < last),
         body=(Assign((block,), (block + 1,)),),
-        most=-(-outer // length),
+        most=last + 1,
     )
     start = Let((block, found), (ZERO, const(False, BOOL)))
     return _Search(line, length, (start, search), found, begin, lambda k: decides(element(k)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import prod
 from operator import mul
 from typing import Any
@@ -22,14 +22,20 @@ from functrans.ops.arrays.shape import Joins
 from functrans.ops.arrays.structural import reduce_sum, reshape, reshape_p
 from functrans.ops.compiled.regrouping import MOST_BETWEEN, reshape_in
 from functrans.ops.linalg.contraction import dot_general
-from functrans.ops.reductions.reduce import reduce_max, reduce_min
+from functrans.ops.reductions.reduce import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+)
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
 SHORT = 8
 """The largest extent of a last axis that does not fill a vector."""
 
-REDUCTIONS = (reduce_sum, reduce_max, reduce_min)
+REDUCTIONS = (reduce_sum, reduce_max, reduce_min, reduce_prod, reduce_or, reduce_and)
 
 
 def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
@@ -61,15 +67,18 @@ def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _fewest_axes(eqn: Eqn) -> Shape | None:
-    """The fewest axes that an equation may reduce, where it takes all or the leading ones."""
+    """The fewest axes for a reduction: adjacent reduced axes are one, as are short kept ones."""
     if _takes_all_axes(eqn):
         return (eqn.inputs[0].aval.size,)
-    if eqn.primitive not in REDUCTIONS:
+    if eqn.primitive not in REDUCTIONS or not eqn.inputs[0].aval.ndim:
         return None
     shape, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
-    rows, columns = prod(shape[: len(axes)]), shape[len(axes) :]
-    leads = axes == tuple(range(len(axes))) and rows > 1 and len(columns) > 1
-    return (rows, prod(columns)) if leads and columns[-1] < SHORT else None
+    joins = [True, shape[-1] < SHORT]  # of reduced, and of kept axes
+    found: list[int] = []
+    for is_kept, group in groupby(range(len(shape)), lambda axis: axis not in axes):
+        extents = [shape[axis] for axis in group]
+        found += [prod(extents)] if joins[is_kept] else extents
+    return tuple(found) if len(found) < len(shape) else None
 
 
 def _takes_all_axes(eqn: Eqn) -> bool:

@@ -46,13 +46,28 @@ def test_leading_axes_and_short_ones_behind_are_one_each(total):
     assert reduced(rewritten(distribute_sums, made)) == [(50, 9)]
 
 
+ADJACENT = {
+    "t = reduce_sum[axes=(1, 2)] w": (50, 90, 30),
+    "t = reduce_max[axes=(0, 1)] w": (500, 9, 30),
+    "t = reduce_prod[axes=(1, 2, 3)] w": (50, 2700),
+    "s = less w 0.0\n t = reduce_or[axes=(1, 2)] s": (50, 90, 30),
+}
+
+
+@pytest.mark.parametrize(("total", "shape"), ADJACENT.items())
+def test_adjacent_reduced_axes_are_one(total, shape):
+    made = graph(f"{{ w:f64[50,10,9,30] ->\n {total}\n return t }}")
+    (found,) = (x for x in rewritten(distribute_sums, made).eqns if "reduce" in x.primitive.name)
+    assert found.inputs[0].aval.shape == shape
+
+
 KEPT = {
     "long axes behind": "t = reduce_sum[axes=(0,)] v",
     "one axis behind": "t = reduce_sum[axes=(0, 1)] x",
     "what is broadcast, of rows": "s = add x z\n t = reduce_sum[axes=(0,)] s",
     "what is broadcast": "s = add x z\n t = reduce_sum[axes=(0, 1, 2)] s",
     "what lies across": "s = transpose[permutation=(0, 2, 1)] x\n t = reduce_sum[axes=(0, 1, 2)] s",
-    "some axes": "t = reduce_sum[axes=(1, 2)] x",
+    "axes that are not adjacent": "t = reduce_sum[axes=(0, 2)] x",
     "all axes of one": "t = dot_general[contract=((0, 1), (0, 1)), batch=((), ())] p v",
     "a product across": "t = dot_general[contract=((0, 1, 2), (0, 2, 1)), batch=((), ())] x y",
 }

@@ -1,0 +1,56 @@
+"""Sums over rows that come from memory: the loops, by hand, and whole programs."""
+
+import numpy as np
+import pytest
+
+from functrans import jit
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Reduce, Store, buffer, load, local
+from functrans.lower.nest.row_sums import row_by_row
+from tests.lower.by_hand import done_by, results
+from tests.targets import target
+
+F8 = np.dtype(float)
+NEAR = target(reductions={"from_memory": 1})
+RNG = np.random.default_rng(0)
+
+
+def sums(rows, columns, op="add", across=True):
+    """``y[j] = sum(x[i, j] for i in range(rows))``, in vectors of eight."""
+    x = buffer("x", F8, (rows, columns) if across else (columns, rows))
+    y, i, j, total = buffer("y", F8, (columns,)), index("i", rows), index("j", columns), local(F8)
+    value = load(x, (i, j) if across else (j, i)) * 2.0
+    reduced = Reduce((total,), (op,), (value,), ((i, ZERO, const(rows, INDEX)),))
+    body = (reduced, Store(y, (j,), total))
+    return For(j, ZERO, const(columns, INDEX), body, lanes=8, repeatable=True), x, y
+
+
+@pytest.mark.parametrize(("op", "numpy"), [("add", np.sum), ("max", np.max), ("mul", np.prod)])
+def test_each_term_once(op, numpy):
+    loop, x, y = sums(5, 21, op)
+    zeros, rows = done_by(row_by_row, loop, target=NEAR)
+    assert rows.body[0].lanes == 8 and not rows.body[0].repeatable
+    a = RNG.standard_normal((5, 21))
+    (found,) = results((zeros, rows), {x: a}, [y])
+    np.testing.assert_allclose(found, numpy(2 * a, axis=0), rtol=1e-14)
+
+
+def test_what_stays():
+    """Arrays in a cache, sums along rows, and a single vector of columns."""
+    for (loop, *_), machine in (
+        (sums(5, 21), target()),
+        (sums(5, 21, across=False), NEAR),
+        (sums(5, 8), NEAR),
+    ):
+        assert done_by(row_by_row, loop, target=machine) == (loop,)
+
+
+def test_in_a_program():
+    x = RNG.standard_normal((1100, 3001))
+    compiled = jit(lambda x: (x.sum(0), x.max(0)))
+    schedule = compiled.lower(x).schedule()
+    assert "+=" in schedule or "add=" in schedule
+    total, largest = compiled(x)
+    np.testing.assert_allclose(total, x.sum(0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(largest, x.max(0))
