@@ -85,15 +85,19 @@ def special(
 
 
 def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
-    """The rules of a function, from its derivatives in each operand."""
+    """The rules of a function, from its derivatives in each operand.
+
+    A slope takes the operands, and the function's value if it has a parameter ``out``.
+    """
 
     def rule(slope: Rule | NotDifferentiable) -> OperandRule:
         if isinstance(slope, NotDifferentiable):
             return slope
+        takes_value = "out" in slope.__code__.co_varnames
 
-        def derivative(*given: Any) -> Any:
-            *operands, _, change = given
-            return change * slope(*operands)
+        def derivative(*given: Any, **params: Any) -> Any:
+            *operands, change = given if takes_value else (*given[:-2], given[-1])
+            return change * slope(*operands, **params)
 
         return derivative
 
