@@ -142,13 +142,9 @@ _NOT_GIVEN = object()
 
 @answers(np.clip)
 def clip(
-    a: Any,
-    a_min: Any = _NOT_GIVEN,
-    a_max: Any = _NOT_GIVEN,
-    *,
-    min: Any = _NOT_GIVEN,
+    a: Any, a_min: Any = _NOT_GIVEN, a_max: Any = _NOT_GIVEN, *, min: Any = _NOT_GIVEN,
     max: Any = _NOT_GIVEN,
-) -> Any:
+) -> Any:  # fmt: skip
     """Limit elements to an interval; at a bound, the derivative is shared equally."""
     bounds = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
     low, high = (None if bound is _NOT_GIVEN else bound for bound in bounds)

@@ -105,12 +105,9 @@ _TRACED = "_of_traced_values"
 
 
 def enter_class(
-    path: str,
-    ours: Function,
-    methods: str,
-    like: Function,
+    path: str, ours: Function, methods: str, like: Function,
     relatives: Mapping[str, Function] = MappingProxyType({}),
-) -> None:
+) -> None:  # fmt: skip
     """Let a SciPy class be constructed from traced values, and its methods take traced values.
 
     Parameters

@@ -93,19 +93,10 @@ def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, 
 
 @within_traces("scipy.optimize:minimize")
 def minimize(
-    fun: Function,
-    x0: Any,
-    args: Any = (),
-    method: Any = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
-    bounds: Any = None,
-    constraints: Any = (),
-    tol: Any = None,
-    callback: Any = None,
-    options: Any = None,
-) -> Any:
+    fun: Function, x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None,
+    hessp: Any = None, bounds: Any = None, constraints: Any = (), tol: Any = None,
+    callback: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A local minimum of a smooth function of a vector, from an initial guess.
 
     The method is BFGS, whichever ``method`` is given, with the gradient of ``fun`` by reverse mode,
@@ -234,14 +225,9 @@ _MOST_STEPS = 100
 
 @within_traces("scipy.optimize:minimize_scalar")
 def minimize_scalar(
-    fun: Function,
-    bracket: Any = None,
-    bounds: Any = None,
-    args: Any = (),
-    method: Any = None,
-    tol: Any = None,
-    options: Any = None,
-) -> Any:
+    fun: Function, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None,
+    tol: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A local minimum of a smooth function of one variable, optionally within ``bounds``.
 
     The method is golden-section search, within the bounds or the bracket. The minimum is
