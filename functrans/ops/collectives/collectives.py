@@ -92,15 +92,9 @@ def collective(
         )
 
     def batch(
-        operands: Any,
-        axes: Any,
-        *,
-        along: str | None,
-        name: str,
-        size: int,
-        engine: Any,
+        operands: Any, axes: Any, *, along: str | None, name: str, size: int, engine: Any,
         **params: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         (x, lane), (axis, lane_axis) = operands, axes
         if along == name and lane_axis is not None:
             return lanes(x, axis, size, **params)

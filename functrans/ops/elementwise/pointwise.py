@@ -27,26 +27,15 @@ from functrans.trace import protocols
 
 
 def elementwise(
-    name: str,
-    *,
-    numpy: Rule,
-    samples: Domain | Sequence[Domain],
+    name: str, *, numpy: Rule, samples: Domain | Sequence[Domain],
     jvp: Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise | None = None,
-    linear: tuple[tuple[int, ...], ...] = (),
-    transpose: Sequence[Rule | None] | None = None,
-    scalar: Rule | None = None,
-    emit: Emit | None = None,
-    parts: Rule | None = None,
-    sparsity: Rule | None = None,
-    promotion: Promotion | None = None,
-    widen: Callable[[Any, Any], tuple[Any, Any]] | None = None,
-    result: str = "same",
-    steep: bool = False,
-    quotient: int | None = None,
-    brief: bool = False,
-    stores: bool = False,
+    linear: tuple[tuple[int, ...], ...] = (), transpose: Sequence[Rule | None] | None = None,
+    scalar: Rule | None = None, emit: Emit | None = None, parts: Rule | None = None,
+    sparsity: Rule | None = None, promotion: Promotion | None = None,
+    widen: Callable[[Any, Any], tuple[Any, Any]] | None = None, result: str = "same",
+    steep: bool = False, quotient: int | None = None, brief: bool = False, stores: bool = False,
     params: dict[str, Any] | None = None,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """Define an elementwise primitive that broadcasts as NumPy does.
 
     Parameters
@@ -216,12 +205,9 @@ def _zero(x: Any) -> Any:
 
 
 def _transpose(
-    op: Primitive,
-    rules: Sequence[Rule | None] | None,
-    cotangent: Any,
-    operands: Sequence[Any],
+    op: Primitive, rules: Sequence[Rule | None] | None, cotangent: Any, operands: Sequence[Any],
     params: dict[str, Any],
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """Elementwise linear operations are diagonal, so each is its own transpose."""
 
     def diagonal(i: int, cotangent: Any) -> Any:
