@@ -21,7 +21,14 @@ from functrans.ops.arrays.promotion import (
 )
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import OperandRule, Rule, primitive, refused_operands, sum_of_parts
+from functrans.ops.define import (
+    OperandRule,
+    Rule,
+    on_parts,
+    primitive,
+    refused_operands,
+    sum_of_parts,
+)
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 
@@ -139,6 +146,17 @@ def elementwise(
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op
     return op
+
+
+def analytic(
+    numpy: np.ufunc, scalar: Rule, jvp: Rule, samples: Domain, steep: bool = False
+) -> Primitive:
+    """A ufunc of real and complex numbers, named like its compiled form on parts of the latter."""
+    name = numpy.__name__
+    parts = on_parts(f"complex_functions:{name}")
+    return elementwise(
+        name, numpy=numpy, scalar=scalar, jvp=jvp, samples=samples, steep=steep, parts=parts
+    )
 
 
 _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
