@@ -27,7 +27,6 @@ from functrans.errors import DtypeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
-from functrans.lazily import lazy
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
 from functrans.ops.elementwise.choice import absolute, masked
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
@@ -37,13 +36,12 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     by_lapack,
     check_square,
-    decomposed,
+    decomposed_forms,
     far_apart,
     hermitian,
     identity,
     of_matrices,
     on_columns,
-    on_grid,
     on_rows,
     product,
     reciprocal_where_apart,
@@ -101,9 +99,7 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
-    parts=by_lapack("eigh"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh")),
+    **decomposed_forms("eigh"),
     infer=lambda a, *, lower: (_infer_eigvalsh(a, lower=lower), a.update()),
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
@@ -114,9 +110,7 @@ eigh_p: Primitive = of_matrices(
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
-    parts=by_lapack("eigvalsh"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigvalsh")),
+    **decomposed_forms("eigvalsh"),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,

@@ -22,20 +22,17 @@ import numpy as np
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
-from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reduce_sum
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
-    by_lapack,
     check_matrices,
     columns_of,
-    decomposed,
+    decomposed_forms,
     far_apart,
     of_matrices,
     on_columns,
-    on_grid,
     on_rows,
     product,
     reciprocal_where_apart,
@@ -119,9 +116,7 @@ def _full(full: bool) -> dict[str, bool]:
 
 svd_p: Primitive = of_matrices(
     "svd",
-    parts=by_lapack("svd"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svd")),
+    **decomposed_forms("svd"),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
@@ -138,9 +133,7 @@ svd_p: Primitive = of_matrices(
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
-    parts=by_lapack("svdvals"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svdvals")),
+    **decomposed_forms("svdvals"),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,
