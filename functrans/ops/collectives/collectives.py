@@ -158,22 +158,16 @@ def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
     return psum(masked(wins, dx), lane, **axis) / count
 
 
-pmax = collective(
-    "pmax",
-    result=INVARIANT,
-    alone=lambda x: x,
-    lanes=partial(_extreme, reduce_max),
-    jvp=[_shared_by_ties, None],
-    **_compiled(),
-)
-
-pmin = collective(
-    "pmin",
-    result=INVARIANT,
-    alone=lambda x: x,
-    lanes=partial(_extreme, reduce_min),
-    jvp=[_shared_by_ties, None],
-    **_compiled(),
+pmax, pmin = (
+    collective(
+        name,
+        result=INVARIANT,
+        alone=lambda x: x,
+        lanes=partial(_extreme, reduce),
+        jvp=[_shared_by_ties, None],
+        **_compiled(),
+    )
+    for name, reduce in (("pmax", reduce_max), ("pmin", reduce_min))
 )
 
 

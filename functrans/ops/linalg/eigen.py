@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
@@ -43,6 +42,7 @@ from functrans.ops.linalg.matrices import (
     of_matrices,
     on_columns,
     on_rows,
+    only,
     product,
     reciprocal_where_apart,
     rounding,
@@ -83,13 +83,6 @@ def _jvp_eigvalsh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> Any
     return _changes(vectors, product(hermitian(tangents[0], lower=lower), vectors))
 
 
-def _without_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    values, vectors = wanted
-    if vectors or not values:
-        return eqn
-    return Eqn(eigvalsh_p, eqn.inputs, eqn.outputs[:1], eqn.params, eqn.source)
-
-
 _samples = cases(
     ((far_apart, (3, 3)), _triangle(True)), ((far_apart, (3, 3)), _triangle(False)),
     ((far_apart, (2, 2, 2)), _triangle(True)), ((far_apart, (1, 1)), _triangle(True)),
@@ -104,7 +97,7 @@ eigh_p: Primitive = of_matrices(
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
     jvp=_jvp_eigh,
-    trim=_without_vectors,
+    trim=lambda eqn, wanted: only(0, eqn, wanted, eigvalsh_p, **eqn.params),
     samples=_samples,
 )
 
@@ -170,13 +163,6 @@ def _jvp_eigvals(primals: Any, tangents: Any, outs: Any) -> Any:
     return _diagonal(_in_own_basis(vectors, tangents[0]))
 
 
-def _without_right_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    values, vectors = wanted
-    if vectors or not values:
-        return eqn
-    return Eqn(eigvals_p, eqn.inputs, eqn.outputs[:1], {}, eqn.source)
-
-
 _all_kinds = cases(
     ((far_apart, (3, 3)), {}), (np.array([[1.0, -2.0, 0.0], [1.5, 1.0, 0.3], [0.2, 0.0, 4.0]]), {}),
     ((far_apart, (2, 2, 2)), {}), ((far_apart, (1, 1)), {}), (np.zeros((0, 0)), {}),
@@ -189,7 +175,7 @@ eig_p: Primitive = of_matrices(
     numpy=lambda a: tuple(map(_as_complex, np.linalg.eig(a))),
     several=True,
     jvp=_jvp_eig,
-    trim=_without_right_vectors,
+    trim=lambda eqn, wanted: only(0, eqn, wanted, eigvals_p),
     samples=_all_kinds,
 )
 

@@ -312,6 +312,13 @@ def batch_together(op: Primitive, operands: Any, axes: Any, **params: Any) -> tu
     return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True)), **params), 0
 
 
+def only(place: int, eqn: Eqn, wanted: Sequence[bool], of: Primitive, **params: Any) -> Eqn:
+    """The rule `trim` of a decomposition of which one result is wanted, which ``of`` gives."""
+    if not wanted[place] or any(wanted[:place]) or any(wanted[place + 1 :]):
+        return eqn
+    return Eqn(of, eqn.inputs, eqn.outputs[place : place + 1], params, eqn.source)
+
+
 def of_matrices(name: str, **slots: Any) -> Primitive:
     """A primitive of one stack of matrices, with NumPy's rules for leading axes."""
 

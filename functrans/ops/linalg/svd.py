@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import reduce_sum
@@ -34,6 +33,7 @@ from functrans.ops.linalg.matrices import (
     of_matrices,
     on_columns,
     on_rows,
+    only,
     product,
     reciprocal_where_apart,
     rounding,
@@ -103,13 +103,6 @@ def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:
     return _changes(u, product(tangents[0], adjoint(vh)))
 
 
-def _without_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    left, values, right = wanted
-    if left or right or not values:
-        return eqn
-    return Eqn(svdvals_p, eqn.inputs, eqn.outputs[1:2], {}, eqn.source)
-
-
 def _full(full: bool) -> dict[str, bool]:
     return {"full": full}
 
@@ -121,7 +114,7 @@ svd_p: Primitive = of_matrices(
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
     jvp=_jvp_svd,
-    trim=_without_vectors,
+    trim=lambda eqn, wanted: only(1, eqn, wanted, svdvals_p),
     samples=cases(
         ((far_apart, (3, 3)), _full(False)), ((far_apart, (4, 2)), _full(False)),
         ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),

@@ -324,25 +324,16 @@ def _as_matrices(x: Any, size: int) -> Any:
     return x if x.ndim == 2 else eye(size) * x
 
 
-def _wishart(x: Any, df: Any, scale: Any) -> Any:
+def _wishart(x: Any, df: Any, scale: Any, way: int = 1) -> Any:
+    """The log-density of Wishart's distribution, or of that of its inverses, for ``way = -1``."""
     scale, df = _as_scale(scale), inexact(df)
     size = scale.shape[-1]
     x = _as_matrices(x, size)
-    factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
-    quotient = solve_triangular(factor, of_x, lower=True)
-    shape = (df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
-    front = 0.5 * df * size * math.log(2) + df * _log_diagonal(factor)
-    return squeeze(shape - front - _log_multigamma(0.5 * df, size))
-
-
-def _inverse_wishart(x: Any, df: Any, scale: Any) -> Any:
-    scale, df = _as_scale(scale), inexact(df)
-    size = scale.shape[-1]
-    x = _as_matrices(x, size)
-    factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
-    quotient = solve_triangular(of_x, factor, lower=True)
-    shape = -(df + size + 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
-    front = 0.5 * df * size * math.log(2) - df * _log_diagonal(factor)
+    factor, of_x = (linalg.cholesky(matrix) for matrix in (scale, x))
+    divisor, dividend = (factor, of_x)[::way]
+    quotient = solve_triangular(divisor, dividend, lower=True)
+    shape = (way * df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
+    front = 0.5 * df * size * math.log(2) + way * df * _log_diagonal(factor)
     return squeeze(shape - front - _log_multigamma(0.5 * df, size))
 
 
@@ -398,6 +389,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("vonmises_fisher", "logpdf", _von_mises_fisher),
     Family("matrix_normal", "logpdf", _matrix_normal),
     Family("matrix_t", "logpdf", _matrix_t),
-    Family("wishart", "logpdf", _wishart),
-    Family("invwishart", "logpdf", _inverse_wishart),
+    Family("wishart", "logpdf", lambda x, df, scale: _wishart(x, df, scale)),
+    Family("invwishart", "logpdf", lambda x, df, scale: _wishart(x, df, scale, way=-1)),
 )
