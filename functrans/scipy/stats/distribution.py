@@ -145,6 +145,7 @@ class Distribution:
     def __init__(self, row: Row) -> None:
         self._row = row
         self.name = row.name
+        self._methods: Iterable[str] = METHODS
 
     def __repr__(self) -> str:
         return f"functrans.scipy.stats.{self.name}"
@@ -162,10 +163,6 @@ class Distribution:
 
     def __dir__(self) -> list[str]:
         return sorted({*self._methods, *dir(self._scipy())})
-
-    @property
-    def _methods(self) -> Iterable[str]:
-        return METHODS
 
     def _scipy(self) -> Any:
         return getattr(_stats.resolve(), self.name)

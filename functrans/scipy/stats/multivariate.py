@@ -70,11 +70,7 @@ class Multivariate(Distribution):
     def __init__(self, family: Family) -> None:
         self._family = family
         self.name = family.name
-
-    @property
-    def _methods(self) -> tuple[str, ...]:
-        family = self._family
-        return family.log, family.log.removeprefix("log"), *family.moments
+        self._methods = (family.log, family.log.removeprefix("log"), *family.moments)
 
     def _traced(self, method: str) -> Callable[..., Any]:
         family = self._family
