@@ -32,6 +32,7 @@ Argnums = int | Sequence[int]
 Argnames = str | Iterable[str]
 
 
+_OPTIONS = ("nondiff_argnums", "nondiff_argnames", "out_types")
 _UNSEEN: Any = object()
 
 
@@ -291,11 +292,7 @@ def custom_jvp(
     >>> grad(clamp)(5.0)
     np.float64(1.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
+    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
     if function is None:
         return decorated(custom_jvp, **options)
     return CustomJvp[..., Any](custom_jvp, function, options)
@@ -471,11 +468,7 @@ def custom_vjp(
     >>> grad(lambda x: round_through(x) ** 2)(1.6)
     np.float64(4.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
+    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
     if function is None:
         return decorated(custom_vjp, **options)
     return CustomVjp[..., Any](custom_vjp, function, options)

@@ -166,6 +166,11 @@ def minimize(
 
     x = custom_root(grad(function), guess, lambda f, x: descended(x)[0], dense_solve)
     _, success, count = map(stop_gradient, descended(guess))
+    return _found(function, x, success, count)
+
+
+def _found(function: Function, x: Any, success: Any, count: Any) -> Any:
+    """The result for a minimum."""
     value, slope = value_and_grad(function)(x)
     return result_of(
         x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
@@ -210,13 +215,7 @@ def _constrained(
     functions = [function, *ends, *(side for _, side in kinds)]
     x, success, count = on_the_host(solver, functions, guess, types)
     x = implicit_minimum(function, x, region)
-    value, slope = value_and_grad(function)(x)
-    return result_of(
-        x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
-        message=said_of(
-            success, "Optimization terminated successfully.", "Desired error not achieved."
-        ),
-    )  # fmt: skip
+    return _found(function, x, success, count)
 
 
 _GOLDEN, _GROWTH = (3 - 5**0.5) / 2, (1 + 5**0.5) / 2

@@ -49,23 +49,16 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 # -- first and second kind -------------------------------------------------------------------------
 
-jv: Primitive = special(
-    "jv", _ORDER_AND_POINT, by_slopes(ORDER, lambda v, x: 0.5 * (jv(v - 1, x) - jv(v + 1, x)))
-)
 
-jve: Primitive = special(
-    "jve", _ORDER_AND_POINT, promotion=real("jve"),
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jve(v - 1, x) - jve(v + 1, x)))],
-)  # fmt: skip
+def _cylinder(name: str, **slots: Any) -> Primitive:
+    """A function whose slope is half the difference of its neighbours in the order."""
+    slope = by_slopes(ORDER, lambda v, x: 0.5 * (function(v - 1, x) - function(v + 1, x)))
+    function: Primitive = special(name, _ORDER_AND_POINT, slope, **slots)
+    return function
 
-yv: Primitive = special(
-    "yv", _ORDER_AND_POINT, by_slopes(ORDER, lambda v, x: 0.5 * (yv(v - 1, x) - yv(v + 1, x)))
-)
 
-yve: Primitive = special(
-    "yve", _ORDER_AND_POINT, promotion=real("yve"),
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
-)  # fmt: skip
+jv, yv = _cylinder("jv"), _cylinder("yv")
+jve, yve = (_cylinder(name, promotion=real(name)) for name in ("jve", "yve"))
 
 # integer orders, which are known when a program is compiled
 
