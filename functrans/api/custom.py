@@ -247,12 +247,9 @@ def custom_jvp(
 
 
 def custom_jvp(
-    function: Callable[..., Any] | None = None,
-    /,
-    nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (),
-    out_types: Any = None,
-) -> Any:
+    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (), out_types: Any = None,
+) -> Any:  # fmt: skip
     """Give a function a forward-mode derivative rule; reverse mode follows from it.
 
     Parameters
@@ -424,12 +421,9 @@ def custom_vjp(
 
 
 def custom_vjp(
-    function: Callable[..., Any] | None = None,
-    /,
-    nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (),
-    out_types: Any = None,
-) -> Any:
+    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (), out_types: Any = None,
+) -> Any:  # fmt: skip
     """Give a function a reverse-mode derivative rule.
 
     Parameters
