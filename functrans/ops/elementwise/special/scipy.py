@@ -83,7 +83,8 @@ def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
     def rule(slope: Rule | NotDifferentiable) -> OperandRule:
         if isinstance(slope, NotDifferentiable):
             return slope
-        takes_value = "out" in slope.__code__.co_varnames
+        code = slope.__code__
+        takes_value = "out" in code.co_varnames[: code.co_argcount]
 
         def derivative(*given: Any, **params: Any) -> Any:
             *operands, change = given if takes_value else (*given[:-2], given[-1])
