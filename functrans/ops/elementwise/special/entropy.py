@@ -103,7 +103,8 @@ huber: Primitive = special(
     by_slopes(
         lambda delta, r: masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
         lambda delta, r: masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta)),
-    ), scalar=_huber,
+    ),
+    scalar=_huber,
 )  # fmt: skip
 
 

@@ -35,7 +35,8 @@ w_real: Primitive = computed(
     jvp=by_slopes(
         lambda x, y, *, n: w_real(x, y, n=n + 1),
         lambda x, y, *, n: -w_imag(x, y, n=n + 1),
-    ), promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    ),
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 w_imag: Primitive = computed(
@@ -43,7 +44,8 @@ w_imag: Primitive = computed(
     jvp=by_slopes(
         lambda x, y, *, n: w_imag(x, y, n=n + 1),
         lambda x, y, *, n: w_real(x, y, n=n + 1),
-    ), promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    ),
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 # -- the error function ----------------------------------------------------------------------------

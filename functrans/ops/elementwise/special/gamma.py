@@ -95,7 +95,8 @@ difference_of_polygammas: Primitive = computed(
     jvp=by_slopes(
         lambda x, step, *, n: difference_of_polygammas(x, step, n=n + 1),
         lambda x, step, *, n: polygamma(x + step, n=n + 1),
-    ), samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
+    ),
+    samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
 )  # fmt: skip
 
 

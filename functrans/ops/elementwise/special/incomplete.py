@@ -81,7 +81,8 @@ gammainc_n: Primitive = computed(
     jvp=by_slopes(
         lambda a, x, *, n: gammainc_n(a, x, n=n + 1),
         lambda a, x, *, n: _density_by_order(a, x, n),
-    ), samples=_ORDER_AND_POINT, params={"n": 1},
+    ),
+    samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
 gammaincc_n: Primitive = computed(
@@ -89,7 +90,8 @@ gammaincc_n: Primitive = computed(
     jvp=by_slopes(
         lambda a, x, *, n: gammaincc_n(a, x, n=n + 1),
         lambda a, x, *, n: -_density_by_order(a, x, n),
-    ), samples=_ORDER_AND_POINT, params={"n": 1},
+    ),
+    samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
 _LOWER_GAMMA = (lambda a, x: gammainc_n(a, x, n=1)), gamma_density
@@ -162,7 +164,8 @@ betainc_n: Primitive = computed(
         lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n + 1, m=m),
         lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n, m=m + 1),
         lambda a, b, x, *, n, m: _density_by_orders(a, b, x, n, m),
-    ), samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
+    ),
+    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
 betaincc_n: Primitive = computed(
@@ -171,7 +174,8 @@ betaincc_n: Primitive = computed(
         lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n + 1, m=m),
         lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n, m=m + 1),
         lambda a, b, x, *, n, m: -_density_by_orders(a, b, x, n, m),
-    ), samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
+    ),
+    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
 _LOWER_BETA = (
