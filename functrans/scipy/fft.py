@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import is_complex
 from functrans.lazily import lazy
 from functrans.numpy import fft as numpy_fft
@@ -29,11 +28,10 @@ from functrans.numpy.fft import (
     resized,
     rfftfreq,
 )
-from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.fft.fourier import OTHER_WAY
 from functrans.ops.fft.trigonometric import scaled_at, trigonometric_p
-from functrans.scipy.entries import enter
+from functrans.scipy.entries import dispatching, enter
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -48,14 +46,7 @@ Transform = Callable[..., Any]
 
 def _answering(name: str, traced: Transform, doc: str) -> Transform:
     """Dispatch to SciPy's function for plain arrays, and to ours for traced values."""
-    plain = lazy(f"scipy.fft:{name}")
-
-    def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if holds_device((x,), {}):
-            return callers[-1](traced, (x, *args), kwargs, f"scipy.fft.{name}")
-        function = traced if holds_tracer(x) else plain
-        return function(x, *args, **kwargs)
-
+    transform = dispatching(f"scipy.fft.{name}", traced, lazy(f"scipy.fft:{name}"))
     transform.__name__ = transform.__qualname__ = name
     transform.__doc__ = doc
     # SciPy's public functions are compiled dispatchers without a hook: enter their default backend
