@@ -32,6 +32,7 @@ Argnums = int | Sequence[int]
 Argnames = str | Iterable[str]
 
 
+_OPTIONS = ("nondiff_argnums", "nondiff_argnames", "out_types")
 _UNSEEN: Any = object()
 
 
@@ -246,12 +247,9 @@ def custom_jvp(
 
 
 def custom_jvp(
-    function: Callable[..., Any] | None = None,
-    /,
-    nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (),
-    out_types: Any = None,
-) -> Any:
+    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (), out_types: Any = None,
+) -> Any:  # fmt: skip
     """Give a function a forward-mode derivative rule; reverse mode follows from it.
 
     Parameters
@@ -291,11 +289,7 @@ def custom_jvp(
     >>> grad(clamp)(5.0)
     np.float64(1.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
+    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
     if function is None:
         return decorated(custom_jvp, **options)
     return CustomJvp[..., Any](custom_jvp, function, options)
@@ -427,12 +421,9 @@ def custom_vjp(
 
 
 def custom_vjp(
-    function: Callable[..., Any] | None = None,
-    /,
-    nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (),
-    out_types: Any = None,
-) -> Any:
+    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (), out_types: Any = None,
+) -> Any:  # fmt: skip
     """Give a function a reverse-mode derivative rule.
 
     Parameters
@@ -471,11 +462,7 @@ def custom_vjp(
     >>> grad(lambda x: round_through(x) ** 2)(1.6)
     np.float64(4.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
+    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
     if function is None:
         return decorated(custom_vjp, **options)
     return CustomVjp[..., Any](custom_vjp, function, options)

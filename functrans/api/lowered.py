@@ -43,12 +43,9 @@ class Lowered:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        donated: tuple[int, ...] = (),
-        backend: str | None = None,
+        self, graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None,
         architecture: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._graph = graph
         self._donated = donated
         self._backend = backend

@@ -198,13 +198,9 @@ def held_argument(argument: Any) -> Any:
 
 
 def problem_of(
-    function: Callable[..., Any],
-    argnums: Argnums,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    has_aux: bool,
-    transform: str,
-) -> Problem:
+    function: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: dict[str, Any],
+    has_aux: bool, transform: str,
+) -> Problem:  # fmt: skip
     """The flat problem of ``transform(function, argnums)(*args, **kwargs)``."""
     positions = normalized_argnums(argnums, len(args), function)
     return Problem(function, args, kwargs, positions, has_aux, transform)

@@ -141,13 +141,9 @@ class LoadedProgram:
     """
 
     def __init__(
-        self,
-        name: str,
-        graph: Graph,
-        captures: Sequence[np.ndarray[Any, Any]],
-        arguments: Structure,
-        results: Structure,
-    ) -> None:
+        self, name: str, graph: Graph, captures: Sequence[np.ndarray[Any, Any]],
+        arguments: Structure, results: Structure,
+    ) -> None:  # fmt: skip
         self.__name__ = name
         self._graph = graph
         self._captures = captures

@@ -32,11 +32,9 @@ class Static:
     """
 
     def __init__(
-        self,
-        positional: tuple[tuple[int, Any], ...],
-        keywords: tuple[tuple[str, Any], ...],
+        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...],
         order: tuple[str, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.positional = positional
         self.keywords = keywords
         self.order = order

@@ -128,13 +128,9 @@ class _Call:
     """One call of a function on the parts of arrays."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        mesh: Mesh,
-        args: tuple[Any, ...],
-        in_specs: Any,
+        self, function: Callable[..., Any], mesh: Mesh, args: tuple[Any, ...], in_specs: Any,
         out_specs: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.function = function
         self.mesh = mesh
         self.sizes = mesh.axes

@@ -25,13 +25,9 @@ Function = Callable[..., Any]
 
 @boundary
 def custom_linear_solve(
-    matvec: Function,
-    b: Any,
-    solve: Function,
-    transpose_solve: Function | None = None,
-    symmetric: bool = False,
-    has_aux: bool = False,
-) -> Any:
+    matvec: Function, b: Any, solve: Function, transpose_solve: Function | None = None,
+    symmetric: bool = False, has_aux: bool = False,
+) -> Any:  # fmt: skip
     """The solution of ``matvec(x) = b``, found by a solver that is not differentiated.
 
     The derivative with respect to ``b``, and to the values in the closure of ``matvec``, solves the

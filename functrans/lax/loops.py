@@ -36,12 +36,9 @@ from functrans.tree import core as tree
 
 @boundary
 def while_loop(
-    cond: Callable[[Any], Any],
-    body: Callable[[Any], Any],
-    init: Any,
-    max_steps: int | None = None,
+    cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None,
     progress: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Apply a function repeatedly to a value while a condition holds.
 
     It does what this does, as one operation::
@@ -97,14 +94,9 @@ def while_loop(
 
 
 def _while(
-    cond: Callable[[Any], Any],
-    body: Callable[[Any], Any],
-    init: Any,
-    max_steps: int | None,
-    what: str,
-    counts: bool = False,
-    progress: str | None = None,
-) -> Any:
+    cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None,
+    what: str, counts: bool = False, progress: str | None = None,
+) -> Any:  # fmt: skip
     """A while loop, called ``what`` in messages.
 
     If it ``counts``, the first leaf is an int64 that its body takes for a Python integer.
@@ -185,13 +177,9 @@ def _check_ended(goes_on: Any, limit: int) -> None:
 
 @boundary
 def fori_loop(
-    lower: Any,
-    upper: Any,
-    body: Callable[[Any, Any], Any],
-    init: Any,
-    max_steps: int | None = None,
-    progress: str | None = None,
-) -> Any:
+    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any,
+    max_steps: int | None = None, progress: str | None = None,
+) -> Any:  # fmt: skip
     """Apply a function for each integer in a range.
 
     It does what this does, as one operation::

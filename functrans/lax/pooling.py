@@ -30,15 +30,11 @@ _REDUCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def reduce_window(
-    operand: Any,
-    init_value: Any,
-    computation: Callable[[Any, Any], Any],
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
-    base_dilation: Sequence[int] | None = None,
+    operand: Any, init_value: Any, computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int], window_strides: Sequence[int] | None = None,
+    padding: Padding = "VALID", base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Reduce the elements of each window with an associative function.
 
     Parameters
@@ -152,11 +148,9 @@ def _combined(x: Any, computation: Callable[[Any, Any], Any], first: int) -> Any
 
 
 def max_pool(
-    inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
+    inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None,
     padding: Padding = "VALID",
-) -> Any:
+) -> Any:  # fmt: skip
     """The largest element of each window of images.
 
     Parameters
@@ -198,11 +192,9 @@ def max_pool(
 
 
 def min_pool(
-    inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
+    inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None,
     padding: Padding = "VALID",
-) -> Any:
+) -> Any:  # fmt: skip
     """The smallest element of each window of images; as `max_pool`.
 
     Examples
@@ -217,12 +209,9 @@ def min_pool(
 
 
 def avg_pool(
-    inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
-    count_include_pad: bool = True,
-) -> Any:
+    inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None,
+    padding: Padding = "VALID", count_include_pad: bool = True,
+) -> Any:  # fmt: skip
     """The mean of each window of images.
 
     Parameters

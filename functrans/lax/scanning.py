@@ -38,15 +38,10 @@ from functrans.tree import core as tree
 
 @boundary
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int | bool = 1,
-    checkpoint_every: int | None = None,
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None,
+    reverse: bool = False, unroll: int | bool = 1, checkpoint_every: int | None = None,
     progress: str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     """Apply a function to one element after the other, passing a carry from step to step.
 
     It does what this does, as one operation, which compiles to one loop::
@@ -134,15 +129,9 @@ def scan(
 
 
 def scan_for(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any,
-    length: int | None,
-    reverse: bool,
-    unroll: int | bool,
-    what: str,
-    counts: bool = False,
-) -> tuple[Any, Any]:
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None, reverse: bool,
+    unroll: int | bool, what: str, counts: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
     """A scan, called ``what`` in messages; if it ``counts``, its elements are Python integers."""
     first, rows = flattened(init, "init"), flattened(xs, "xs")
     steps = _length(rows, xs, length)
@@ -245,13 +234,9 @@ def _length(rows: Tree, xs: Any, length: int | None) -> int:
 
 
 def _in_segments(
-    segment: Callable[[Any, Any, int], tuple[Any, Any]],
-    init: Any,
-    xs: Any,
-    length: int,
-    reverse: bool,
-    every: int,
-) -> tuple[Any, Any]:
+    segment: Callable[[Any, Any, int], tuple[Any, Any]], init: Any, xs: Any, length: int,
+    reverse: bool, every: int,
+) -> tuple[Any, Any]:  # fmt: skip
     """A scan over segments; ``segment(carry, rows, count)`` makes ``count`` steps."""
     whole, left = divmod(length, every)
     if whole == 0:

@@ -238,12 +238,9 @@ def _inside(start: Any, extent: int, size: int) -> Any:
 
 
 def segment_sum(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
+    data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Sums of the rows of each segment.
 
     Parameters
@@ -280,12 +277,9 @@ def segment_sum(
 
 
 def segment_prod(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
+    data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Products of the rows of each segment; see `segment_sum`.
 
     Examples
@@ -301,12 +295,9 @@ def segment_prod(
 
 
 def segment_max(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
+    data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The maximum of the rows of each segment; -inf, or the least integer, if it has none.
 
     Examples
@@ -320,12 +311,9 @@ def segment_max(
 
 
 def segment_min(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
+    data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The minimum of the rows of each segment; inf, or the largest integer, if it has none.
 
     Examples
@@ -347,13 +335,9 @@ def _largest(dtype: np.dtype[Any]) -> Any:
 
 
 def _by_segment(
-    scatter: Callable[..., Any],
-    neutral: Callable[[np.dtype[Any]], Any],
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None,
-    unique: bool,
-) -> Any:
+    scatter: Callable[..., Any], neutral: Callable[[np.dtype[Any]], Any], data: Any,
+    segment_ids: Any, num_segments: int | None, unique: bool,
+) -> Any:  # fmt: skip
     x, ids = asarray(data), asarray(segment_ids)
     if ids.ndim != 1 or x.ndim == 0 or ids.shape[0] != x.shape[0]:
         raise ShapeError(

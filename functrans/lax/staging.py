@@ -74,13 +74,9 @@ def check_function(function: Any, role: str, operation: str) -> None:
 
 
 def staged(
-    function: Callable[..., Any],
-    structure: Structure,
-    avals: Sequence[Aval],
-    kind: str,
-    name: str,
+    function: Callable[..., Any], structure: Structure, avals: Sequence[Aval], kind: str, name: str,
     varying: Sequence[Names] | None = None,
-) -> Body:
+) -> Body:  # fmt: skip
     """Trace ``function(*structure.unflatten(tracers))`` without values.
 
     ``kind`` is the operation of which the function is a part, ``name`` its name in messages.

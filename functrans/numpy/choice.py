@@ -142,13 +142,9 @@ _NOT_GIVEN = object()
 
 @answers(np.clip)
 def clip(
-    a: Any,
-    a_min: Any = _NOT_GIVEN,
-    a_max: Any = _NOT_GIVEN,
-    *,
-    min: Any = _NOT_GIVEN,
+    a: Any, a_min: Any = _NOT_GIVEN, a_max: Any = _NOT_GIVEN, *, min: Any = _NOT_GIVEN,
     max: Any = _NOT_GIVEN,
-) -> Any:
+) -> Any:  # fmt: skip
     """Limit elements to an interval; at a bound, the derivative is shared equally."""
     bounds = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
     low, high = (None if bound is _NOT_GIVEN else bound for bound in bounds)
@@ -203,10 +199,9 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return near | (isnan(x) & isnan(y)) if equal_nan else near
 
 
-@answers(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether all elements of two arrays are equal within tolerances."""
-    return all(isclose(a, b, rtol, atol, equal_nan))
+allclose = answers(np.allclose)(
+    lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: all(isclose(a, b, rtol, atol, equal_nan))
+)
 
 
 @answers(np.array_equal)

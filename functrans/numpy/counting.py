@@ -33,16 +33,9 @@ _SIZE = ("size", "fill_value")
 
 @answers(np.unique, beyond=_SIZE)
 def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    size: Any = None,
-    fill_value: Any = None,
-) -> Any:
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: Any = None, *, equal_nan: bool = True, size: Any = None, fill_value: Any = None,
+) -> Any:  # fmt: skip
     """The sorted distinct elements, which must be known unless ``size`` is given.
 
     Parameters

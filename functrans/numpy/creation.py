@@ -133,14 +133,9 @@ def _number(x: Any) -> Any:
 
 @answers(np.linspace, creates=True)
 def linspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
     """``num`` evenly spaced numbers over an interval."""
     num = operator.index(num)
     if num < 0:
@@ -164,14 +159,9 @@ def linspace(
 
 @answers(np.logspace, creates=True)
 def logspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
-    endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
     """Powers of ``base`` with evenly spaced exponents."""
     base = operand(base)
     if np.ndim(base):
@@ -217,14 +207,9 @@ def geomspace(
 
 @protocols.implements(np.asarray)
 def asarray(
-    a: Any,
-    dtype: Any = None,
-    order: Any = None,
-    *,
-    device: Any = None,
-    copy: bool | None = None,
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None,
     like: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """As `numpy.asarray`, also of sequences of traced values; traced within a trace."""
     if current.get() is None:
         if holds_device((a,), {}):
@@ -265,15 +250,9 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 @protocols.implements(np.array)
 def array(
-    object: Any,
-    dtype: Any = None,
-    *,
-    copy: bool | None = True,
-    order: Any = "K",
-    subok: bool = False,
-    ndmin: int = 0,
-    like: Any = None,
-) -> Any:
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K",
+    subok: bool = False, ndmin: int = 0, like: Any = None,
+) -> Any:  # fmt: skip
     """As `numpy.array`, also of sequences of traced values; traced within a trace."""
     x = asarray(object, dtype, order, copy=copy)
     return reshape(x, shape=(*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
@@ -285,10 +264,7 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return duplicate(constant(as_operand(a)))
 
 
-@answers(np.astype)
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
-    """Convert an array to another dtype."""
-    return to_dtype(x, dtype)
+astype = answers(np.astype)(lambda x, dtype, /, *, copy=True: to_dtype(x, dtype))
 
 
 # -- matrices --------------------------------------------------------------------------------------
@@ -364,16 +340,10 @@ def diag(v: Any, k: int = 0) -> Any:
     raise ValueError("Input must be 1- or 2-d.")
 
 
-@answers(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
-    """The matrix with the flattened elements of an array on its diagonal."""
-    return diag(flat(as_operand(v)), k)
-
-
-@answers(np.diagonal, views=True)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """A diagonal, read-only as in NumPy."""
-    return views.diagonal(as_operand(a), offset, axis1, axis2)
+diagflat = answers(np.diagflat)(lambda v, k=0: diag(flat(as_operand(v)), k))
+diagonal = answers(np.diagonal, views=True)(
+    lambda a, offset=0, axis1=0, axis2=1: views.diagonal(as_operand(a), offset, axis1, axis2)
+)
 
 
 @answers(np.vander)

@@ -59,13 +59,9 @@ def _reducing(function: Method, *between: str) -> Method:
 
 
 def _astype(
-    self: Tracer,
-    dtype: Any,
-    order: str = "K",
-    casting: str = "unsafe",
-    subok: bool = True,
+    self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
     copy: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     dtype = np.dtype(dtype)  # None is NumPy's default
     if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
         raise TypeError(

@@ -26,22 +26,23 @@ from functrans.trace.tracer import Tracer
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 
-@answers(np.quantile)
-def quantile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """The ``q``-quantile of the elements, for ``q`` in [0, 1]."""
-    x = array(a)
-    return _quantile(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
+def _of_levels(numpy: Callable[..., Any], whole: int, compute: Callable[..., Any]) -> Any:
+    """The function for levels from 0 to ``whole``."""
+
+    def function(
+        a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    ) -> Any:
+        x = array(a)
+        method = _of_ends(method, q) if whole == 1 else method
+        return compute(x, _levels(q, whole, x.dtype), axis, method, keepdims)
+
+    return answers(numpy)(function)
 
 
-@answers(np.percentile)
-def percentile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """The ``q``-th percentile of the elements."""
-    x = array(a)
-    return _quantile(x, _levels(q, 100, x.dtype), axis, method, keepdims)
+quantile = _of_levels(np.quantile, 1, lambda *given: _quantile(*given))
+percentile = _of_levels(np.percentile, 100, lambda *given: _quantile(*given))
+nanquantile = _of_levels(np.nanquantile, 1, lambda *given: _of_numbers(*given))
+nanpercentile = _of_levels(np.nanpercentile, 100, lambda *given: _of_numbers(*given))
 
 
 @answers(np.median)
@@ -70,24 +71,6 @@ def nanmedian(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     low, high = numbers.at(numbers.last // 2), numbers.at((numbers.last + 1) // 2)
     both = mean(stack([low, high], axis=0), 0)
     return restored(select(numbers.last % 2 == 0, astype(low, both.dtype), both), axes, keepdims)
-
-
-@answers(np.nanquantile)
-def nanquantile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """The ``q``-quantile, ignoring NaN."""
-    x = array(a)
-    return _of_numbers(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
-
-
-@answers(np.nanpercentile)
-def nanpercentile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """The ``q``-th percentile, ignoring NaN."""
-    x = array(a)
-    return _of_numbers(x, _levels(q, 100, x.dtype), axis, method, keepdims)
 
 
 class _Numbers:

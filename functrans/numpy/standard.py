@@ -141,14 +141,9 @@ def _to_device(self: Tracer, device: Any, /, *, stream: Any = None) -> Tracer:
 
 
 def _dlpack(
-    self: Tracer,
-    /,
-    *,
-    stream: Any = None,
-    max_version: Any = None,
-    dl_device: Any = None,
+    self: Tracer, /, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
     copy: bool | None = None,
-) -> NoReturn:
+) -> NoReturn:  # fmt: skip
     raise TracerConversionError(
         f"{self._described()} cannot be handed to another library by DLPack"
         f"{located(user_source())}: it has no memory.\n"

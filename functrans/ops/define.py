@@ -22,15 +22,11 @@ def on_parts(name: str) -> Lazy:
 
 
 def primitive(
-    name: str,
-    *,
-    infer: Rule,
-    numpy: Rule,
+    name: str, *, infer: Rule, numpy: Rule,
     jvp: Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise | None = None,
-    transpose: Rule | Sequence[Rule | None] | None = None,
-    linear: tuple[tuple[int, ...], ...] = (),
+    transpose: Rule | Sequence[Rule | None] | None = None, linear: tuple[tuple[int, ...], ...] = (),
     **slots: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """Define a primitive; the slots are described in `functrans.ir.primitive`.
 
     Parameters

@@ -11,41 +11,17 @@ from functrans.lazily import homes as _homes
 from functrans.lazily import namespace as _namespace
 
 if TYPE_CHECKING:
-    from functrans.random.continuous import (
-        cauchy,
-        double_sided_maxwell,
-        exponential,
-        gumbel,
-        laplace,
-        logistic,
-        lognormal,
-        maxwell,
-        pareto,
-        rayleigh,
-        triangular,
-        wald,
-        weibull_min,
-    )
-    from functrans.random.discrete import binomial, categorical, geometric, multinomial, poisson
-    from functrans.random.gamma_family import gamma, loggamma
-    from functrans.random.integers import bernoulli, rademacher, randint
-    from functrans.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
-    from functrans.random.multivariate import multivariate_normal, orthogonal, truncated_normal
-    from functrans.random.permutations import choice, permutation, shuffle
-    from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
-    from functrans.random.raw_bits import bits
-    from functrans.random.reals import normal, uniform
-    from functrans.random.traces import estimate_trace
-
-__all__ = [
-    "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy",
-    "chisquare", "choice", "dirichlet", "double_sided_maxwell", "estimate_trace", "exponential",
-    "f", "fold_in", "gamma", "generalized_normal", "geometric", "gumbel", "key", "key_data",
-    "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial", "multivariate_normal",
-    "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh",
-    "shuffle", "split", "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min",
-    "wrap_key_data",
-]  # fmt: skip
+    from functrans.random.continuous import *  # noqa: F403
+    from functrans.random.discrete import *  # noqa: F403
+    from functrans.random.gamma_family import *  # noqa: F403
+    from functrans.random.integers import *  # noqa: F403
+    from functrans.random.keys import *  # noqa: F403
+    from functrans.random.multivariate import *  # noqa: F403
+    from functrans.random.permutations import *  # noqa: F403
+    from functrans.random.ratios import *  # noqa: F403
+    from functrans.random.raw_bits import *  # noqa: F403
+    from functrans.random.reals import *  # noqa: F403
+    from functrans.random.traces import *  # noqa: F403
 
 _HOME = _homes(
     {
@@ -65,5 +41,7 @@ _HOME = _homes(
         "functrans.random.traces": "estimate_trace",
     }
 )
+
+__all__ = sorted(_HOME)
 
 __getattr__, __dir__ = _namespace(__name__, _HOME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from functrans.trace.tracer import Tracer
 
 KEY = np.dtype(np.uint32)
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function at its first call, for each value of its keyword-only arguments.
+    """Compile a function at its first call, for each shape and dtype, and keyword-only argument.
 
     Random numbers are then equal to the bit inside and outside of compiled functions, and under
     `vmap`.
@@ -43,7 +45,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
     static = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
+        if parameter.kind is parameter.KEYWORD_ONLY or parameter.name in ("shape", "dtype")
     ]
     return jit(function, static_argnames=static)
 
@@ -179,15 +181,66 @@ def float_dtype_of(*parameters: Any) -> np.dtype[Any]:
     return found if found.kind == "f" else np.dtype(np.float64)
 
 
-def drawn(
-    draw: Callable[..., Any],
-    key: Any,
-    parameters: tuple[Any, ...],
-    shape: Any,
-    dtype: Any,
-    what: str,
-    kind: _Kind = FLOAT,
-) -> Any:
-    """Check the arguments, and call a sampler of a distribution with parameters."""
-    key, dtype = checked_key(key, what), checked_dtype(dtype, what, kind)
-    return draw(key, *parameters, shape=joint_shape(shape, what, *parameters), dtype=dtype)
+def distribution(kind: _Kind = FLOAT) -> Callable[[Function], Function]:
+    """Define a distribution by a function of a key, parameters, a shape and a dtype.
+
+    The function that is returned has the same signature. It checks its arguments, and calls a
+    `sampler` with the shape to which the parameters broadcast. Its docstring gets the entries of
+    the key, the shape and the dtype.
+    """
+
+    def define(function: Function) -> Function:
+        what = f"random.{function.__name__}"
+        draw = sampler(function)
+        defaults = function.__defaults__ or ()
+        most = function.__code__.co_argcount
+        least = most - len(defaults)
+
+        @wraps(function)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if kwargs or not least <= len(args) <= most:
+                args = _positional(function, args, kwargs, what)
+            key, *parameters, shape, dtype = (*args, *defaults[len(args) - least :])
+            key, dtype = checked_key(key, what), checked_dtype(dtype, what, kind)
+            shape = (
+                joint_shape(shape, what, *parameters) if parameters else checked_shape(shape, what)
+            )
+            return draw(key, *parameters, shape=shape, dtype=dtype)
+
+        public.__doc__ = _with_common_entries(function.__doc__, most > 3, kind)
+        found: Any = public
+        result: Function = found
+        return result
+
+    return define
+
+
+_signature = cached(64)(inspect.signature)
+
+
+def _positional(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], what: str
+) -> tuple[Any, ...]:
+    try:
+        bound = _signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    bound.apply_defaults()
+    return bound.args
+
+
+def _with_common_entries(doc: str | None, has_parameters: bool, kind: _Kind) -> str | None:
+    if doc is None:  # python -OO
+        return None
+    head, line, rest = doc.partition("    ----------")
+    entries, _, rest = rest.partition("\n\n")
+    entries, _, about = entries.partition("\n    dtype : dtype\n")
+    shape = f", optional{_BY_DEFAULT}" if has_parameters else ""
+    key = "    key : array of shape (2,), uint32"
+    common = (
+        f"    shape : tuple of int{shape}\n    dtype : dtype\n{about or f'        {kind.called}.'}"
+    )
+    return f"{head}{line}\n{key}{entries}\n{common}\n\n{rest}"
+
+
+_BY_DEFAULT = "\n        By default that to which the parameters broadcast; they broadcast to it."

@@ -10,12 +10,8 @@ import numpy as np
 
 from functrans.ir.types import Shape
 from functrans.random.checks import (
-    checked_dtype,
-    checked_key,
-    checked_shape,
-    drawn,
+    distribution,
     parameter,
-    sampler,
 )
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
@@ -68,25 +64,15 @@ def _standard(
     name: str, draw: Callable[[Any, Shape, Dtype], Any], what: str, example: str
 ) -> Callable[..., Any]:
     """The public function of a distribution without parameters."""
-    called = f"random.{name}"
-
-    @sampler
-    def compiled(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
-        return draw(key, shape, dtype)
 
     def public(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
-        key, dtype = checked_key(key, called), checked_dtype(dtype, called)
-        return compiled(key, shape=checked_shape(shape, called), dtype=dtype)
+        return draw(key, shape, dtype)
 
     public.__name__ = public.__qualname__ = name
     public.__doc__ = f"""{what}
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
-    shape : tuple of int
-    dtype : dtype
-        float32 or float64.
 
     Returns
     -------
@@ -98,7 +84,7 @@ def _standard(
     >>> random.{name}(random.key(0), (2,)).round(6)
     {example}
     """
-    return public
+    return distribution()(public)
 
 
 exponential = _standard(
@@ -135,18 +121,14 @@ maxwell = _standard(
 # -- with parameters -------------------------------------------------------------------------------
 
 
+@distribution()
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats whose logarithm is normal, with mean 0 and standard deviation ``sigma``.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     sigma : float array
         Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``sigma`` if it is not given; ``sigma`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -154,26 +136,17 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.flo
     >>> random.lognormal(random.key(0), 0.5).round(6)
     np.float64(0.902198)
     """
-    return drawn(_lognormal, key, (sigma,), shape, dtype, "random.lognormal")
-
-
-@sampler
-def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return np.exp(parameter(sigma, dtype) * standard_normal(key, shape, dtype))
 
 
+@distribution()
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the density ``b / x**(b + 1)``, for ``x`` from 1 up.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     b : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``b`` if it is not given; ``b`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -181,26 +154,17 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> random.pareto(random.key(0), 3.0).round(6)
     np.float64(1.198044)
     """
-    return drawn(_pareto, key, (b,), shape, dtype, "random.pareto")
-
-
-@sampler
-def _pareto(key: Any, b: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return np.exp(exponentials(key, shape, dtype) / parameter(b, dtype))
 
 
+@distribution()
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Lengths of normal 2-vectors, of the standard deviation ``scale`` in both directions.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     scale : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``scale`` if it is not given; ``scale`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -208,14 +172,10 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -
     >>> random.rayleigh(random.key(0), 2.0).round(6)
     np.float64(2.639971)
     """
-    return drawn(_rayleigh, key, (scale,), shape, dtype, "random.rayleigh")
-
-
-@sampler
-def _rayleigh(key: Any, scale: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return parameter(scale, dtype) * np.sqrt(-2 * np.log(positive(key, shape, dtype)))
 
 
+@distribution()
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -223,13 +183,8 @@ def weibull_min(
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     scale, concentration : float array
         Positive. Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -237,16 +192,11 @@ def weibull_min(
     >>> random.weibull_min(random.key(0), 2.0, 1.5).round(6)
     np.float64(1.329639)
     """
-    parameters = scale, concentration
-    return drawn(_weibull_min, key, parameters, shape, dtype, "random.weibull_min")
-
-
-@sampler
-def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Dtype) -> Any:
     exponent = 1 / parameter(concentration, dtype)
     return np.power(exponentials(key, shape, dtype), exponent) * parameter(scale, dtype)
 
 
+@distribution()
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -254,13 +204,8 @@ def triangular(
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     left, mode, right : float array
         Ascending. Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -268,12 +213,6 @@ def triangular(
     >>> random.triangular(random.key(0), 0.0, 1.0, 4.0).round(6)
     np.float64(1.358312)
     """
-    parameters = left, mode, right
-    return drawn(_triangular, key, parameters, shape, dtype, "random.triangular")
-
-
-@sampler
-def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: Dtype) -> Any:
     left, mode, right = (parameter(x, dtype) for x in (left, mode, right))
     u = unit(key, shape, dtype)
     width = right - left
@@ -284,18 +223,14 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dty
     return np.where(rising, left + root, right - root)
 
 
+@distribution()
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the inverse Gaussian distribution with scale 1: times of first arrival.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     mean : float array
         Positive.
-    shape : tuple of int, optional
-        That of ``mean`` if it is not given; ``mean`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Notes
     -----
@@ -308,11 +243,6 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any
     >>> random.wald(random.key(0), 1.0).round(6)
     np.float64(0.187003)
     """
-    return drawn(_wald, key, (mean,), shape, dtype, "random.wald")
-
-
-@sampler
-def _wald(key: Any, mean: Any, *, shape: Shape, dtype: Dtype) -> Any:
     mean = parameter(mean, dtype)
     first, second = new_keys(key, 2)
     y = standard_normal(first, shape, dtype) ** 2
@@ -323,6 +253,7 @@ def _wald(key: Any, mean: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return mean * np.where(lesser, ratio, 1 / ratio)
 
 
+@distribution()
 def double_sided_maxwell(
     key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -330,13 +261,8 @@ def double_sided_maxwell(
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     loc, scale : float array
         Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -344,12 +270,6 @@ def double_sided_maxwell(
     >>> random.double_sided_maxwell(random.key(0), 1.0, 2.0).round(6)
     np.float64(4.969224)
     """
-    called = "random.double_sided_maxwell"
-    return drawn(_double_sided_maxwell, key, (loc, scale), shape, dtype, called)
-
-
-@sampler
-def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: Dtype) -> Any:
     first, second = new_keys(key, 2)
     numbers = signs(second, shape, dtype) * _maxwells(first, shape, dtype)
     return numbers * parameter(scale, dtype) + parameter(loc, dtype)

@@ -27,7 +27,7 @@ from functrans.random.checks import (
     checked_dtype,
     checked_key,
     checked_shape,
-    drawn,
+    distribution,
     float_dtype_of,
     joint_shape,
     parameter,
@@ -110,18 +110,14 @@ def _categorical(
     return argsort(-scores, 0)[: prod(front)].reshape(*front, *lines)
 
 
+@distribution(INTEGER)
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
     """The number of trials until one succeeds, each with probability ``p``.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     p : float array
         In (0, 1].
-    shape : tuple of int, optional
-        That of ``p`` if it is not given; ``p`` broadcasts to it.
-    dtype : dtype
-        An integer.
 
     Examples
     --------
@@ -129,11 +125,6 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     >>> random.geometric(random.key(0), 0.2)
     np.int64(4)
     """
-    return drawn(_geometric, key, (p,), shape, dtype, "random.geometric", INTEGER)
-
-
-@sampler
-def _geometric(key: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     p = parameter(p, FLOAT, shape)
     certain = p >= 1
     log_u = np.log(positive(key, shape, FLOAT))
@@ -155,18 +146,14 @@ def _rejected(key: Any, shape: Shape, propose: Callable[[Any, Any], tuple[Any, A
     return while_loop(lambda state: ~np.all(state[2]), step, start)[1]
 
 
+@distribution(INTEGER)
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
     """The number of events in a time in which ``lam`` events are expected.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     lam : float array
         Not negative. The result is -1 for NaN and for negative numbers.
-    shape : tuple of int, optional
-        That of ``lam`` if it is not given; ``lam`` broadcasts to it.
-    dtype : dtype
-        An integer.
 
     Examples
     --------
@@ -174,11 +161,6 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     >>> random.poisson(random.key(0), 3.5)
     np.int64(3)
     """
-    return drawn(_poisson, key, (lam,), shape, dtype, "random.poisson", INTEGER)
-
-
-@sampler
-def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: Dtype) -> Any:
     lam = parameter(lam, FLOAT, shape)
     valid, few = lam >= 0, lam < 10
     first, second = new_keys(key, 2)
@@ -220,18 +202,16 @@ def _poisson_by_rejection(key: Any, lam: Any, shape: Shape) -> Any:
     return _rejected(key, shape, propose)
 
 
+@distribution(COUNT)
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """The number of successes in ``n`` trials, each with probability ``p``.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     n : array
         Integers, not negative, as integers or floats.
     p : float array
         In [0, 1].
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
     dtype : dtype
         A float, as in `jax.random`, or an integer.
 
@@ -246,11 +226,6 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float6
     >>> random.binomial(random.key(0), 10, 0.3)
     np.float64(3.0)
     """
-    return drawn(_binomial, key, (n, p), shape, dtype, "random.binomial", COUNT)
-
-
-@sampler
-def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     counts, valid = _binomials(key, parameter(n, FLOAT, shape), parameter(p, FLOAT, shape))
     return np.where(valid, counts, np.nan if dtype.kind == "f" else -1.0).astype(dtype)
 

@@ -15,10 +15,9 @@ import numpy as np
 from functrans.api.custom import custom_jvp
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.ir.types import Shape
 from functrans.lax.loops import while_loop
 from functrans.ops.elementwise.special.gamma import digamma
-from functrans.random.checks import drawn, parameter, sampler
+from functrans.random.checks import distribution, parameter
 from functrans.random.continuous import exponentials
 from functrans.random.keys import new_keys
 from functrans.random.reals import standard_normal, unit
@@ -190,19 +189,15 @@ def gammas(key: Any, a: Any) -> Any:
     return x * np.exp(moved(log_x, a) - log_x)
 
 
+@distribution()
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the density ``x**(a - 1) exp(-x) / Gamma(a)``.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     a : float array
         Positive. Samples have derivatives of any order with respect to it: those of the quantile
         function at the sample's own probability.
-    shape : tuple of int, optional
-        That of ``a`` if it is not given; ``a`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Returns
     -------
@@ -217,26 +212,17 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> grad(lambda a: random.gamma(random.key(0), a))(2.0).round(6)
     np.float64(0.886262)
     """
-    return drawn(_gamma, key, (a,), shape, dtype, "random.gamma")
-
-
-@sampler
-def _gamma(key: Any, a: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return gammas(key, parameter(a, dtype, shape))
 
 
+@distribution()
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """The logarithms of `gamma`'s floats, which do not underflow.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     a : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``a`` if it is not given; ``a`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -244,9 +230,4 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> An
     >>> random.loggamma(random.key(0), 1e-3).round(6)
     np.float64(-1113.025846)
     """
-    return drawn(_loggamma, key, (a,), shape, dtype, "random.loggamma")
-
-
-@sampler
-def _loggamma(key: Any, a: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return log_gammas(key, parameter(a, dtype, shape))

@@ -15,6 +15,7 @@ from functrans.random.checks import (
     SIGNED,
     checked_dtype,
     checked_key,
+    distribution,
     float_dtype_of,
     joint_shape,
     parameter,
@@ -139,13 +140,12 @@ def _bernoulli(key: Any, p: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return unit(key, shape, dtype) < parameter(p, dtype)
 
 
+@distribution(SIGNED)
 def rademacher(key: Any, shape: Any = (), dtype: Any = np.int64) -> Any:
     """Signs: 1 or -1, with the same probability.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
-    shape : tuple of int
     dtype : dtype
         A signed integer or a float.
 
@@ -159,13 +159,6 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = np.int64) -> Any:
     >>> random.rademacher(random.key(0), (4,))
     array([ 1,  1, -1, -1])
     """
-    key = checked_key(key, "random.rademacher")
-    dtype = checked_dtype(dtype, "random.rademacher", SIGNED)
-    return _rademacher(key, shape=joint_shape(shape, "random.rademacher"), dtype=dtype)
-
-
-@sampler
-def _rademacher(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return signs(key, shape, dtype)
 
 

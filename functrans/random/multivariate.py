@@ -17,7 +17,7 @@ from functrans.random.checks import (
     checked_dtype,
     checked_key,
     checked_shape,
-    drawn,
+    distribution,
     float_dtype_of,
     joint_shape,
     parameter,
@@ -124,6 +124,7 @@ FAR = 3.0
 STEPS = 8
 
 
+@distribution()
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -131,13 +132,8 @@ def truncated_normal(
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     lower, upper : float array
         Ascending; infinite ones too. Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the bounds if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Returns
     -------
@@ -150,11 +146,6 @@ def truncated_normal(
     >>> random.truncated_normal(random.key(0), -1.0, 1.0).round(6)
     np.float64(-0.139996)
     """
-    return drawn(_truncated_normal, key, (lower, upper), shape, dtype, "random.truncated_normal")
-
-
-@sampler
-def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: Dtype) -> Any:
     lower, upper = parameter(lower, dtype, shape), parameter(upper, dtype, shape)
     mirrored = lower > FAR
     # an interval far to the right is computed by its mirror image

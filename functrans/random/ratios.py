@@ -13,7 +13,7 @@ from functrans.random.checks import (
     checked_dtype,
     checked_key,
     checked_shape,
-    drawn,
+    distribution,
     joint_shape,
     parameter,
     sampler,
@@ -30,18 +30,14 @@ __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", 
 Dtype = np.dtype[Any]
 
 
+@distribution()
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats between 0 and 1 of the density ``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     a, b : float array
         Positive. Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -49,11 +45,6 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -
     >>> random.beta(random.key(0), 2.0, 3.0).round(6)
     np.float64(0.327956)
     """
-    return drawn(_beta, key, (a, b), shape, dtype, "random.beta")
-
-
-@sampler
-def _beta(key: Any, a: Any, b: Any, *, shape: Shape, dtype: Dtype) -> Any:
     first, second = new_keys(key, 2)
     log_a = log_gammas(first, parameter(a, dtype, shape))
     log_b = log_gammas(second, parameter(b, dtype, shape))
@@ -100,18 +91,14 @@ def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return softmax(log_gammas(key, parameter(alpha, dtype, (*shape, alpha.shape[-1]))), -1)
 
 
+@distribution()
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Sums of the squares of ``df`` normal numbers, where ``df`` need not be an integer.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     df : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``df`` if it is not given; ``df`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -119,11 +106,6 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> 
     >>> random.chisquare(random.key(0), 4.0).round(6)
     np.float64(2.704062)
     """
-    return drawn(_chisquare, key, (df,), shape, dtype, "random.chisquare")
-
-
-@sampler
-def _chisquare(key: Any, df: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return np.exp(_log_chisquares(key, parameter(df, dtype, shape)))
 
 
@@ -131,18 +113,14 @@ def _log_chisquares(key: Any, df: Any) -> Any:
     return log_gammas(key, df / 2) + df.dtype.type(np.log(2))
 
 
+@distribution()
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Ratios of the means of ``dfnum`` and of ``dfden`` squared normal numbers.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     dfnum, dfden : float array
         Positive. Samples have derivatives with respect to them.
-    shape : tuple of int, optional
-        The common shape of the parameters if it is not given; they broadcast to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -150,11 +128,6 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = np.float
     >>> random.f(random.key(0), 4.0, 6.0).round(6)
     np.float64(1.4716)
     """
-    return drawn(_f, key, (dfnum, dfden), shape, dtype, "random.f")
-
-
-@sampler
-def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Dtype) -> Any:
     for_denominator, for_numerator = new_keys(key, 2)
     dfnum, dfden = parameter(dfnum, dtype, shape), parameter(dfden, dtype, shape)
     above = _log_chisquares(for_numerator, dfnum)
@@ -162,18 +135,14 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return np.exp(above - below) * (dfden / dfnum)
 
 
+@distribution()
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Student's t: normal numbers divided by the root of the mean of ``df`` squared normal numbers.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     df : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``df`` if it is not given; ``df`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -181,29 +150,20 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> random.t(random.key(0), 4.0).round(6)
     np.float64(1.438814)
     """
-    return drawn(_t, key, (df,), shape, dtype, "random.t")
-
-
-@sampler
-def _t(key: Any, df: Any, *, shape: Shape, dtype: Dtype) -> Any:
     for_normal, for_gamma = new_keys(key, 2)
     half = parameter(df, dtype, shape) / 2
     log_ratio = np.log(half) - log_gammas(for_gamma, half)
     return standard_normal(for_normal, shape, dtype) * np.exp(log_ratio / 2)
 
 
+@distribution()
 def generalized_normal(key: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the density ``exp(-abs(x)**p)``, up to a factor.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
     p : float array
         Positive. Samples have derivatives with respect to it.
-    shape : tuple of int, optional
-        That of ``p`` if it is not given; ``p`` broadcasts to it.
-    dtype : dtype
-        float32 or float64.
 
     Examples
     --------
@@ -211,11 +171,6 @@ def generalized_normal(key: Any, p: Any, shape: Any = None, dtype: Any = np.floa
     >>> random.generalized_normal(random.key(0), 2.0).round(6)
     np.float64(0.852796)
     """
-    return drawn(_generalized_normal, key, (p,), shape, dtype, "random.generalized_normal")
-
-
-@sampler
-def _generalized_normal(key: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     return _generalized_normals(key, parameter(p, dtype, shape))
 
 

@@ -9,19 +9,18 @@ import numpy as np
 from functrans.ir.types import Shape
 from functrans.ops.arrays.structural import astype
 from functrans.ops.random.threefry import WORD, folded_threefry
-from functrans.random.checks import UNSIGNED, checked_dtype, checked_key, checked_shape, sampler
+from functrans.random.checks import UNSIGNED, distribution
 from functrans.random.keys import blocks
 
 __all__ = ["bits"]
 
 
+@distribution(UNSIGNED)
 def bits(key: Any, shape: Any = (), dtype: Any = np.uint64) -> Any:
     """Unsigned integers, each as likely as any other.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
-    shape : tuple of int
     dtype : dtype
         An unsigned integer.
 
@@ -36,13 +35,6 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint64) -> Any:
     >>> random.bits(random.key(0), (3,), np.uint8)
     array([167, 146,  40], dtype=uint8)
     """
-    key = checked_key(key, "random.bits")
-    dtype = checked_dtype(dtype, "random.bits", UNSIGNED)
-    return _bits(key, shape=checked_shape(shape, "random.bits"), dtype=dtype)
-
-
-@sampler
-def _bits(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return drawn_bits(key, shape, dtype)
 
 

@@ -17,6 +17,7 @@ from functrans.random.checks import (
     checked_dtype,
     checked_key,
     checked_shape,
+    distribution,
     joint_shape,
     parameter,
     sampler,
@@ -91,13 +92,12 @@ def between(key: Any, low: Any, high: Any, shape: Shape, dtype: np.dtype[Any]) -
     return maximum(low, moved)
 
 
+@distribution(ANY_FLOAT)
 def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     """Normally distributed floats with mean 0 and variance 1.
 
     Parameters
     ----------
-    key : array of shape (2,), uint32
-    shape : tuple of int
     dtype : dtype
         A float.
 
@@ -112,13 +112,6 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     >>> random.normal(random.key(0), (2,)).round(6)
     array([-0.205842, -0.784766])
     """
-    key = checked_key(key, "random.normal")
-    dtype = checked_dtype(dtype, "random.normal", ANY_FLOAT)
-    return _normal(key, shape=checked_shape(shape, "random.normal"), dtype=dtype)
-
-
-@sampler
-def _normal(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return standard_normal(key, shape, dtype)
 
 

@@ -19,6 +19,8 @@ from functrans.random.keys import split
 from functrans.tracebacks import boundary
 from functrans.tree.vector import ravel
 
+__all__ = ["estimate_trace"]
+
 METHODS = ("hutchinson", "hutch++")
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.on_device import callers, holds_device
+from functrans.ir.on_device import holds_device
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array
-from functrans.numpy.define import numpy_name, refuse, traced_form
+from functrans.numpy.define import PAGE, numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype
+from functrans.scipy.entries import dispatching
 from functrans.scipy.entries import enter as enter_scipys
 
 Function = Callable[..., Any]
@@ -57,14 +58,10 @@ def answers(model: Function | str) -> Callable[[Function], Function]:
     def enter(implementation: Function) -> Function:
         traced = traced_form(model, implementation, False, WITHOUT_MEANING)
         implementations[numpy_name(model)] = implementation
-
-        def public(*args: Any, **kwargs: Any) -> Any:
-            if holds_device(args, kwargs):
-                return callers[-1](traced, args, kwargs, numpy_name(model))
-            return (traced if any_traced(args, kwargs) else model)(*args, **kwargs)
-
+        public = dispatching(numpy_name(model), traced, model)
         enter_scipys(_path_of(model), public)
-        return _named(public, model, implementation.__module__, implementation.__doc__)
+        doc = implementation.__doc__ or PAGE.format(numpy_name(model))
+        return _named(public, model, implementation.__module__, doc)
 
     return enter
 
@@ -73,14 +70,9 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
     original = lazy(path)
 
     def enter(implementation: Function) -> Function:
-        implementations[path.replace(":", ".")] = implementation
-
-        @wraps(implementation)
-        def public(*args: Any, **kwargs: Any) -> Any:
-            if holds_device(args, kwargs):
-                return callers[-1](implementation, args, kwargs, path.replace(":", "."))
-            return (implementation if any_traced(args, kwargs) else original)(*args, **kwargs)
-
+        name = path.replace(":", ".")
+        implementations[name] = implementation
+        public = wraps(implementation)(dispatching(name, implementation, original))
         enter_scipys(path, public)
         return public
 

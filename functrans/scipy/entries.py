@@ -49,6 +49,18 @@ _by_source = lazy("functrans.scipy.source.reinterpret:by_source")
 _answer_for_rotations = lazy("functrans.scipy.source.rotations:answer_for_rotations")
 
 
+def dispatching(name: str, traced: Function, plain: Function) -> Function:
+    """A function that calls ``traced`` for traced values and arrays on a device, else ``plain``."""
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if holds_device(args, kwargs):
+            return callers[-1](traced, args, kwargs, name)
+        is_traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+        return (traced if is_traced else plain)(*args, **kwargs)
+
+    return public
+
+
 def of_scipys(module: str, name: str) -> Any:
     """A SciPy function that our namespace lacks; traced, if it is one of `FROM_SOURCE`."""
     if name.startswith("__"):
@@ -62,14 +74,7 @@ def of_scipys(module: str, name: str) -> Any:
         enter_late()
         return _by_source(found, args, kwargs)
 
-    @wraps(found)
-    def public(*args: Any, **kwargs: Any) -> Any:
-        if holds_device(args, kwargs):
-            return callers[-1](traced, args, kwargs, f"scipy.{module}.{name}")
-        is_traced = any(map(holds_tracer, (*args, *kwargs.values())))
-        return (traced if is_traced else found)(*args, **kwargs)
-
-    return public
+    return wraps(found)(dispatching(f"scipy.{module}.{name}", traced, found))
 
 
 def _entered_by_source(module: str, name: str) -> None:
@@ -105,12 +110,9 @@ _TRACED = "_of_traced_values"
 
 
 def enter_class(
-    path: str,
-    ours: Function,
-    methods: str,
-    like: Function,
+    path: str, ours: Function, methods: str, like: Function,
     relatives: Mapping[str, Function] = MappingProxyType({}),
-) -> None:
+) -> None:  # fmt: skip
     """Let a SciPy class be constructed from traced values, and its methods take traced values.
 
     Parameters

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import is_complex
-from functrans.lazily import Lazy, lazy
+from functrans.lazily import lazy
 from functrans.numpy import fft as numpy_fft
 from functrans.numpy.arrays import array, astype, axis_of, inexact
 from functrans.numpy.fft import (
@@ -29,11 +28,10 @@ from functrans.numpy.fft import (
     resized,
     rfftfreq,
 )
-from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.fft.fourier import OTHER_WAY
 from functrans.ops.fft.trigonometric import scaled_at, trigonometric_p
-from functrans.scipy.entries import enter
+from functrans.scipy.entries import dispatching, enter
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -46,21 +44,15 @@ __all__ = [
 Transform = Callable[..., Any]
 
 
-def _answering(plain: Lazy, traced: Transform, doc: str) -> Transform:
+def _answering(name: str, traced: Transform, doc: str) -> Transform:
     """Dispatch to SciPy's function for plain arrays, and to ours for traced values."""
-
-    def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if holds_device((x,), {}):
-            return callers[-1](traced, (x, *args), kwargs, f"scipy.fft.{plain.name}")
-        function = traced if holds_tracer(x) else plain
-        return function(x, *args, **kwargs)
-
-    transform.__name__ = transform.__qualname__ = plain.name
+    transform = dispatching(f"scipy.fft.{name}", traced, lazy(f"scipy.fft:{name}"))
+    transform.__name__ = transform.__qualname__ = name
     transform.__doc__ = doc
     # SciPy's public functions are compiled dispatchers without a hook: enter their default backend
-    kind = plain.name.removeprefix("i")[:3]
+    kind = name.removeprefix("i")[:3]
     backend = {"dct": "realtransforms", "dst": "realtransforms", "fht": "fftlog"}.get(kind, "basic")
-    enter(f"scipy.fft._{backend}_backend:{plain.name}", transform)
+    enter(f"scipy.fft._{backend}_backend:{name}", transform)
     return transform
 
 
@@ -104,34 +96,24 @@ def _ihfftn(a: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 _LAST = (-2, -1)
 
-fft = _answering(lazy("scipy.fft:fft"), _one(numpy_fft.fft), "The Fourier transform along an axis.")
-ifft = _answering(lazy("scipy.fft:ifft"), _one(numpy_fft.ifft), "The inverse of `fft`.")
-rfft = _answering(
-    lazy("scipy.fft:rfft"), _one(numpy_fft.rfft), "The Fourier transform of real numbers."
-)
-irfft = _answering(lazy("scipy.fft:irfft"), _one(numpy_fft.irfft), "The inverse of `rfft`.")
-hfft = _answering(
-    lazy("scipy.fft:hfft"), _one(numpy_fft.hfft), "`fft` of what is its own conjugate backwards."
-)
-ihfft = _answering(lazy("scipy.fft:ihfft"), _one(numpy_fft.ihfft), "The inverse of `hfft`.")
-fftn = _answering(lazy("scipy.fft:fftn"), _several(numpy_fft.fftn), "`fft` along several axes.")
-ifftn = _answering(lazy("scipy.fft:ifftn"), _several(numpy_fft.ifftn), "The inverse of `fftn`.")
-rfftn = _answering(lazy("scipy.fft:rfftn"), _several(numpy_fft.rfftn), "`rfft` along several axes.")
-irfftn = _answering(lazy("scipy.fft:irfftn"), _several(numpy_fft.irfftn), "The inverse of `rfftn`.")
-hfftn = _answering(lazy("scipy.fft:hfftn"), _several(_hfftn), "`hfft` along several axes.")
-ihfftn = _answering(lazy("scipy.fft:ihfftn"), _several(_ihfftn), "The inverse of `hfftn`.")
-fft2 = _answering(lazy("scipy.fft:fft2"), _several(numpy_fft.fftn, _LAST), "`fft` along two axes.")
-ifft2 = _answering(
-    lazy("scipy.fft:ifft2"), _several(numpy_fft.ifftn, _LAST), "The inverse of `fft2`."
-)
-rfft2 = _answering(
-    lazy("scipy.fft:rfft2"), _several(numpy_fft.rfftn, _LAST), "`rfft` along two axes."
-)
-irfft2 = _answering(
-    lazy("scipy.fft:irfft2"), _several(numpy_fft.irfftn, _LAST), "The inverse of `rfft2`."
-)
-hfft2 = _answering(lazy("scipy.fft:hfft2"), _several(_hfftn, _LAST), "`hfft` along two axes.")
-ihfft2 = _answering(lazy("scipy.fft:ihfft2"), _several(_ihfftn, _LAST), "The inverse of `hfft2`.")
+fft = _answering("fft", _one(numpy_fft.fft), "The Fourier transform along an axis.")
+ifft = _answering("ifft", _one(numpy_fft.ifft), "The inverse of `fft`.")
+rfft = _answering("rfft", _one(numpy_fft.rfft), "The Fourier transform of real numbers.")
+irfft = _answering("irfft", _one(numpy_fft.irfft), "The inverse of `rfft`.")
+hfft = _answering("hfft", _one(numpy_fft.hfft), "`fft` of what is its own conjugate backwards.")
+ihfft = _answering("ihfft", _one(numpy_fft.ihfft), "The inverse of `hfft`.")
+fftn = _answering("fftn", _several(numpy_fft.fftn), "`fft` along several axes.")
+ifftn = _answering("ifftn", _several(numpy_fft.ifftn), "The inverse of `fftn`.")
+rfftn = _answering("rfftn", _several(numpy_fft.rfftn), "`rfft` along several axes.")
+irfftn = _answering("irfftn", _several(numpy_fft.irfftn), "The inverse of `rfftn`.")
+hfftn = _answering("hfftn", _several(_hfftn), "`hfft` along several axes.")
+ihfftn = _answering("ihfftn", _several(_ihfftn), "The inverse of `hfftn`.")
+fft2 = _answering("fft2", _several(numpy_fft.fftn, _LAST), "`fft` along two axes.")
+ifft2 = _answering("ifft2", _several(numpy_fft.ifftn, _LAST), "The inverse of `fft2`.")
+rfft2 = _answering("rfft2", _several(numpy_fft.rfftn, _LAST), "`rfft` along two axes.")
+irfft2 = _answering("irfft2", _several(numpy_fft.irfftn, _LAST), "The inverse of `rfft2`.")
+hfft2 = _answering("hfft2", _several(_hfftn, _LAST), "`hfft` along two axes.")
+ihfft2 = _answering("ihfft2", _several(_ihfftn, _LAST), "The inverse of `hfft2`.")
 
 next_fast_len = lazy("scipy.fft:next_fast_len")
 prev_fast_len = lazy("scipy.fft:prev_fast_len")
@@ -149,12 +131,8 @@ def _refusing(name: str) -> Transform:
     return traced
 
 
-fht = _answering(
-    lazy("scipy.fft:fht"), _refusing("fht"), "The fast Hankel transform, of plain arrays only."
-)
-ifht = _answering(
-    lazy("scipy.fft:ifht"), _refusing("ifht"), "The inverse of `fht`, of plain arrays only."
-)
+fht = _answering("fht", _refusing("fht"), "The fast Hankel transform, of plain arrays only.")
+ifht = _answering("ifht", _refusing("ifht"), "The inverse of `fht`, of plain arrays only.")
 
 # -- cosine and sine transforms --------------------------------------------------------------------
 
@@ -240,15 +218,11 @@ def _along_several(kind: str, inverse: bool) -> Transform:
     return traced
 
 
-dct = _answering(
-    lazy("scipy.fft:dct"), _along_one("cos", False), "The transform by cosines along an axis."
-)
-idct = _answering(lazy("scipy.fft:idct"), _along_one("cos", True), "The inverse of `dct`.")
-dst = _answering(
-    lazy("scipy.fft:dst"), _along_one("sin", False), "The transform by sines along an axis."
-)
-idst = _answering(lazy("scipy.fft:idst"), _along_one("sin", True), "The inverse of `dst`.")
-dctn = _answering(lazy("scipy.fft:dctn"), _along_several("cos", False), "`dct` along several axes.")
-idctn = _answering(lazy("scipy.fft:idctn"), _along_several("cos", True), "The inverse of `dctn`.")
-dstn = _answering(lazy("scipy.fft:dstn"), _along_several("sin", False), "`dst` along several axes.")
-idstn = _answering(lazy("scipy.fft:idstn"), _along_several("sin", True), "The inverse of `dstn`.")
+dct = _answering("dct", _along_one("cos", False), "The transform by cosines along an axis.")
+idct = _answering("idct", _along_one("cos", True), "The inverse of `dct`.")
+dst = _answering("dst", _along_one("sin", False), "The transform by sines along an axis.")
+idst = _answering("idst", _along_one("sin", True), "The inverse of `dst`.")
+dctn = _answering("dctn", _along_several("cos", False), "`dct` along several axes.")
+idctn = _answering("idctn", _along_several("cos", True), "The inverse of `dctn`.")
+dstn = _answering("dstn", _along_several("sin", False), "`dst` along several axes.")
+idstn = _answering("idstn", _along_several("sin", True), "The inverse of `dstn`.")

@@ -1,5 +1,8 @@
 """Samples against SciPy's distributions; with fixed keys, so that no test fails by chance."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -179,3 +182,18 @@ def test_keys_beyond_32_bits_of_counters():
     first = random.fold_in(KEY, 0)
     np.testing.assert_array_equal(first, random.split(KEY, 1)[0])
     np.testing.assert_array_equal(random.fold_in(KEY, -1), random.fold_in(KEY, 2**32 - 1))
+
+
+def test_arguments_by_name():
+    by_place = random.beta(random.key(0), 2.0, 3.0, (2,), np.float32)
+    by_name = random.beta(random.key(0), b=3.0, a=2.0, dtype=np.float32, shape=(2,))
+    np.testing.assert_array_equal(by_name, by_place)
+    with pytest.raises(TypeError, match=r"random\.beta: missing a required argument: 'b'"):
+        random.beta(random.key(0), 2.0)
+
+
+def test_common_parameters_are_in_each_docstring():
+    for function in (random.beta, random.bits, random.normal, random.poisson, random.gumbel):
+        names = list(inspect.signature(function).parameters)
+        entries = re.findall(r"^    ([a-z, ]+) : ", function.__doc__, re.MULTILINE)
+        assert ", ".join(entries) == ", ".join(names)

@@ -58,14 +58,9 @@ def results_of_graph(*avals: Aval, graph: Graph, **params: Any) -> tuple[Aval, .
 
 
 def _jvp(
-    call: Primitive,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    transform: Any,
-    graph: Graph,
-    **params: Any,
-) -> tuple[Sequence[Any], Sequence[Any]]:
+    call: Primitive, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any,
+    graph: Graph, **params: Any,
+) -> tuple[Sequence[Any], Sequence[Any]]:  # fmt: skip
     moving = tuple(t is not None for t in tangents)
     pushed, nonzero = transform(graph, moving)
     results = call(*primals, *compact(tangents), graph=pushed, **params)
@@ -74,13 +69,9 @@ def _jvp(
 
 
 def _transpose(
-    call: Primitive,
-    cotangents: Sequence[Any],
-    *operands: Any,
-    transform: Any,
-    graph: Graph,
+    call: Primitive, cotangents: Sequence[Any], *operands: Any, transform: Any, graph: Graph,
     **params: Any,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     linear = tuple(isinstance(x, Aval) for x in operands)
     given = tuple(ct is not None for ct in cotangents)
     transposed, nonzero = transform(graph, linear, given)
@@ -91,15 +82,9 @@ def _transpose(
 
 
 def _batch(
-    call: Primitive,
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
-    graph: Graph,
-    **params: Any,
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+    call: Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, size: int,
+    transform: Any, graph: Graph, **params: Any,
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     batched, out_axes = transform(graph, tuple(axes), size)
     return call(*operands, graph=batched, **params), out_axes
 

@@ -254,15 +254,9 @@ def _instantiated(tangents: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
 
 
 def _jvp_of_custom_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    transform: Any,
-    graph: Graph,
-    rule: tuple[Graph, ...],
-    arguments: int,
-    what: str,
-) -> tuple[Sequence[Any], Sequence[Any]]:
+    primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, graph: Graph,
+    rule: tuple[Graph, ...], arguments: int, what: str,
+) -> tuple[Sequence[Any], Sequence[Any]]:  # fmt: skip
     _check_constants(tangents[arguments:], what, primals[arguments:])
     own, moving = primals[:arguments], tangents[:arguments]
     floating = [t for t, x in zip(_instantiated(moving, own), own, strict=True) if _has_tangent(x)]
@@ -279,17 +273,9 @@ def _has_tangent(x: Any) -> bool:
 
 
 def _batch_custom(
-    primitive: Primitive,
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
-    graph: Graph,
-    rule: Any,
-    arguments: int,
-    what: str,
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+    primitive: Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, size: int,
+    transform: Any, graph: Graph, rule: Any, arguments: int, what: str,
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     # every argument is mapped, since even an unmapped one may have a mapped tangent or cotangent
     own = [
         place(x, axis, 0, size)
@@ -315,14 +301,9 @@ def _batch_custom(
 
 
 def _transpose_custom(
-    cotangents: Sequence[Any],
-    *operands: Any,
-    transform: Any,
-    graph: Graph,
-    rule: Any,
-    arguments: int,
-    what: str,
-) -> list[Any]:
+    cotangents: Sequence[Any], *operands: Any, transform: Any, graph: Graph, rule: Any,
+    arguments: int, what: str,
+) -> list[Any]:  # fmt: skip
     """Transpose the graph that a rule applies to a tangent, which is linear."""
     taken = operands[: len(graph.inputs)]
     linear = tuple(isinstance(x, Aval) for x in taken)
@@ -358,15 +339,9 @@ custom_jvp_p = _define("custom_jvp", _jvp_of_custom_jvp)
 
 
 def _jvp_of_custom_vjp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    transform: Any,
-    graph: Graph,
-    rule: tuple[Graph, ...],
-    arguments: int,
-    what: str,
-) -> tuple[Sequence[Any], Sequence[Any]]:
+    primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, graph: Graph,
+    rule: tuple[Graph, ...], arguments: int, what: str,
+) -> tuple[Sequence[Any], Sequence[Any]]:  # fmt: skip
     _check_constants(tangents[arguments:], what, primals[arguments:])
     forward, backward = rule
     own, captures = primals[:arguments], primals[len(graph.inputs) :]
@@ -394,13 +369,9 @@ def _no_forward_mode(*values: Any, what: str, **params: Any) -> Any:
 
 
 def _transpose_pullback(
-    cotangents: Sequence[Any],
-    *operands: Any,
-    transform: Any,
-    backward: Graph,
-    residuals: int,
+    cotangents: Sequence[Any], *operands: Any, transform: Any, backward: Graph, residuals: int,
     what: str,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     avals = backward.in_avals[residuals:]
     given = [
         zeros_like(aval) if ct is None else ct for ct, aval in zip(cotangents, avals, strict=True)
@@ -409,15 +380,9 @@ def _transpose_pullback(
 
 
 def _batch_pullback(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
-    backward: Graph,
-    residuals: int,
-    what: str,
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+    operands: Sequence[Any], axes: Sequence[int | None], *, size: int, transform: Any,
+    backward: Graph, residuals: int, what: str,
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
     (batched,) = _batched([backward], transform, size)
     outs = custom_pullback(*mapped, backward=batched, residuals=residuals, what=what)

@@ -74,13 +74,9 @@ def _checked(
 
 
 def _batch(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    elements: Elements,
-    results: tuple[Aval, ...],
-    lanes: tuple[int, ...],
-) -> tuple[Any, tuple[int, ...]]:
+    operands: Sequence[Any], axes: Sequence[int | None], *, elements: Elements,
+    results: tuple[Aval, ...], lanes: tuple[int, ...],
+) -> tuple[Any, tuple[int, ...]]:  # fmt: skip
     (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
     mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
     outs = external(*mapped, elements=elements, results=results, lanes=(size, *lanes))

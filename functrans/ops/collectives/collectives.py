@@ -92,15 +92,9 @@ def collective(
         )
 
     def batch(
-        operands: Any,
-        axes: Any,
-        *,
-        along: str | None,
-        name: str,
-        size: int,
-        engine: Any,
+        operands: Any, axes: Any, *, along: str | None, name: str, size: int, engine: Any,
         **params: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         (x, lane), (axis, lane_axis) = operands, axes
         if along == name and lane_axis is not None:
             return lanes(x, axis, size, **params)
@@ -164,22 +158,16 @@ def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
     return psum(masked(wins, dx), lane, **axis) / count
 
 
-pmax = collective(
-    "pmax",
-    result=INVARIANT,
-    alone=lambda x: x,
-    lanes=partial(_extreme, reduce_max),
-    jvp=[_shared_by_ties, None],
-    **_compiled(),
-)
-
-pmin = collective(
-    "pmin",
-    result=INVARIANT,
-    alone=lambda x: x,
-    lanes=partial(_extreme, reduce_min),
-    jvp=[_shared_by_ties, None],
-    **_compiled(),
+pmax, pmin = (
+    collective(
+        name,
+        result=INVARIANT,
+        alone=lambda x: x,
+        lanes=partial(_extreme, reduce),
+        jvp=[_shared_by_ties, None],
+        **_compiled(),
+    )
+    for name, reduce in (("pmax", reduce_max), ("pmin", reduce_min))
 )
 
 

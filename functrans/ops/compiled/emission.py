@@ -90,17 +90,10 @@ class Emission(Protocol):
         ...
 
     def call(
-        self,
-        statements: Sequence[Statement],
-        *,
-        work: int,
-        stack: Sequence[Buffer] = (),
-        writes: Sequence[Buffer] | None = None,
-        pulled: bool = False,
-        in_phases: bool = False,
-        largest_constant: int = 0,
-        team: int = 0,
-    ) -> None:
+        self, statements: Sequence[Statement], *, work: int, stack: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] | None = None, pulled: bool = False, in_phases: bool = False,
+        largest_constant: int = 0, team: int = 0,
+    ) -> None:  # fmt: skip
         """Execute statements as a nest of their own.
 
         ``work`` estimates their time in operations of a loop. Buffers on the ``stack`` keep no
@@ -116,15 +109,10 @@ class Emission(Protocol):
         ...
 
     def contract(
-        self,
-        loops: Mapping[int, Scalar],
-        sides: tuple[Position, ...],
-        counter: Scalar,
-        factors: tuple[Scalar, ...],
-        symmetric: bool = False,
-        shared_rows: int = 0,
+        self, loops: Mapping[int, Scalar], sides: tuple[Position, ...], counter: Scalar,
+        factors: tuple[Scalar, ...], symmetric: bool = False, shared_rows: int = 0,
         terms_together: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Compute the only result as a matrix product, or a stack of them.
 
         ``loops`` go along axes of the result, and ``sides`` are those of the stack, of the rows and

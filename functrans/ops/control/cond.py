@@ -65,13 +65,9 @@ def _evaluate(index: Any, *operands: Any, branches: Branches) -> tuple[Any, ...]
 
 
 def _jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    transform: Any,
-    branches: Branches,
+    primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, branches: Branches,
     order: int = 1,
-) -> tuple[Sequence[Any], Sequence[Any]]:
+) -> tuple[Sequence[Any], Sequence[Any]]:  # fmt: skip
     """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
     moving = tuple(t is not None for t in tangents[1:])
     pushed = [transform(branch, moving) for branch in branches]
@@ -225,13 +221,9 @@ def _filler(aval: Aval) -> Eqn:
 
 
 def _batch(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
-    transform: Any,
+    operands: Sequence[Any], axes: Sequence[int | None], *, size: int, transform: Any,
     branches: Branches,
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     if axes[0] is not None:
         lanes = {"branches": branches}, operands, axes, size
         return each_lane(cond_p, *lanes, _forwarded(branches))

@@ -84,13 +84,9 @@ def _transpose(
 
 
 def _batch(
-    solver: Solver,
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    size: int,
+    solver: Solver, operands: Sequence[Any], axes: Sequence[int | None], *, size: int,
     transform: Any,
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     consts, b = cut(operands, solver.n_consts)
     c_axes, b_axes = cut(axes, solver.n_consts)
     everywhere = (0,) * len(b)

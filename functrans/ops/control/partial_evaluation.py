@@ -184,13 +184,9 @@ class Rest(NamedTuple):
 
 
 def join(
-    body: DividedBody,
-    loop: Eqn,
-    operands: Sequence[Var],
-    results: Sequence[Var],
-    rest: Rest,
+    body: DividedBody, loop: Eqn, operands: Sequence[Var], results: Sequence[Var], rest: Rest,
     unknown_out: Flags,
-) -> EqnSplit:
+) -> EqnSplit:  # fmt: skip
     """The split of a loop, from its divided body and the equation of the known part."""
     # an initial value may be known although the carry is not
     start = [

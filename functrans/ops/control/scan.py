@@ -246,13 +246,9 @@ def _batch(
 
 
 def each_lane(
-    primitive: Primitive,
-    params: dict[str, Any],
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    size: int,
-    forwarded: Mapping[int, int] = MappingProxyType({}),
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+    primitive: Primitive, params: dict[str, Any], operands: Sequence[Any],
+    axes: Sequence[int | None], size: int, forwarded: Mapping[int, int] = MappingProxyType({}),
+) -> tuple[Sequence[Any], Sequence[int | None]]:  # fmt: skip
     """Apply a primitive to each lane separately.
 
     This is a scan without a carry, so lanes may also run in parallel. ``forwarded`` results, which

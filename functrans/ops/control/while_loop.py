@@ -95,11 +95,9 @@ def _infer(loop: While, *avals: Aval) -> tuple[Aval, ...]:
 
 
 def step_by_step(
-    loop: While,
-    operands: Sequence[Any],
-    cond: Callable[[Sequence[Any]], Sequence[Any]],
+    loop: While, operands: Sequence[Any], cond: Callable[[Sequence[Any]], Sequence[Any]],
     body: Callable[[Sequence[Any]], Sequence[Any]],
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...]:  # fmt: skip
     """The results of a while loop, by a Python loop that calls ``cond`` and ``body``."""
     consts, carry = cut(operands, loop.n_consts)
     rows = []

@@ -270,16 +270,9 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, **params: Any) -> Any:
 
 
 def terms(
-    read: Any,
-    index: Any,
-    x: Aval,
-    y: Aval,
-    *,
-    x_labels: Labels,
-    y_labels: Labels,
-    out: Labels,
+    read: Any, index: Any, x: Aval, y: Aval, *, x_labels: Labels, y_labels: Labels, out: Labels,
     windows: Windows,
-) -> tuple[list[int], Callable[..., Any]]:
+) -> tuple[list[int], Callable[..., Any]]:  # fmt: skip
     """The terms of an element of the result: their number, and a function that gives each."""
     at = dict(zip(out, index, strict=True))
     summed = roles(x_labels, y_labels, out, windows).summed

@@ -82,25 +82,25 @@ def share(wins: Any, ties: Any, tangent: Any) -> Any:
     return masked(wins | ties, select(ties, tangent * 0.5, tangent))
 
 
-maximum = elementwise(
-    "maximum", numpy=np.maximum, scalar=scalar.maximum,
-    jvp=[
-        lambda x, y, out, dx: share(greater(x, y), equal(x, y), dx),
-        lambda x, y, out, dy: share(greater(y, x), equal(x, y), dy),
-    ],
-    parts=on_parts("complex_arithmetic:maximum"),
-    samples=[reals(-3, 3), reals(-3, 3)],
-)  # fmt: skip
+def _extreme(
+    numpy: np.ufunc, on_scalars: Callable[[Scalar, Scalar], Scalar], exceeds: Callable[..., Any]
+) -> Primitive:
+    """A choice of one of two operands; equal ones have half of the derivative each."""
+    return elementwise(
+        numpy.__name__,
+        numpy=numpy,
+        scalar=on_scalars,
+        jvp=[
+            lambda x, y, out, dx: share(exceeds(x, y), equal(x, y), dx),
+            lambda x, y, out, dy: share(exceeds(y, x), equal(x, y), dy),
+        ],
+        parts=on_parts(f"complex_arithmetic:{numpy.__name__}"),
+        samples=[reals(-3, 3), reals(-3, 3)],
+    )
 
-minimum = elementwise(
-    "minimum", numpy=np.minimum, scalar=scalar.minimum,
-    jvp=[
-        lambda x, y, out, dx: share(greater(y, x), equal(x, y), dx),
-        lambda x, y, out, dy: share(greater(x, y), equal(x, y), dy),
-    ],
-    parts=on_parts("complex_arithmetic:minimum"),
-    samples=[reals(-3, 3), reals(-3, 3)],
-)  # fmt: skip
+
+maximum = _extreme(np.maximum, scalar.maximum, greater)
+minimum = _extreme(np.minimum, scalar.minimum, lambda x, y: greater(y, x))
 
 
 def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
@@ -151,25 +151,8 @@ def _first_unless_nan(choose: Callable[[Scalar, Scalar], Scalar]) -> Callable[..
     return choice
 
 
-fmax = elementwise(
-    "fmax", numpy=np.fmax, scalar=_first_unless_nan(scalar.maximum),
-    jvp=[
-        lambda x, y, out, dx: share(greater(x, y) | isnan(y), equal(x, y), dx),
-        lambda x, y, out, dy: share(greater(y, x) | isnan(x), equal(x, y), dy),
-    ],
-    parts=on_parts("complex_arithmetic:fmax"),
-    samples=[reals(-3, 3), reals(-3, 3)],
-)  # fmt: skip
-
-fmin = elementwise(
-    "fmin", numpy=np.fmin, scalar=_first_unless_nan(scalar.minimum),
-    jvp=[
-        lambda x, y, out, dx: share(greater(y, x) | isnan(y), equal(x, y), dx),
-        lambda x, y, out, dy: share(greater(x, y) | isnan(x), equal(x, y), dy),
-    ],
-    parts=on_parts("complex_arithmetic:fmin"),
-    samples=[reals(-3, 3), reals(-3, 3)],
-)  # fmt: skip
+fmax = _extreme(np.fmax, _first_unless_nan(scalar.maximum), lambda x, y: greater(x, y) | isnan(y))
+fmin = _extreme(np.fmin, _first_unless_nan(scalar.minimum), lambda x, y: greater(y, x) | isnan(y))
 
 
 def _sign(x: Scalar) -> Scalar:

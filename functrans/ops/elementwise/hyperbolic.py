@@ -12,23 +12,12 @@ from functrans.ir.types import is_complex
 from functrans.ops.arrays.promotion import floating
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.choice import where_of_numbers
-from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.pointwise import analytic, elementwise
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.samples import reals
 
-sinh = elementwise(
-    "sinh", numpy=np.sinh, scalar=vecmath.sinh,
-    jvp=lambda x, out, dx: dx * cosh(x),
-    parts=on_parts("complex_functions:sinh"),
-    samples=reals(-3, 3),
-)  # fmt: skip
-
-cosh: Primitive = elementwise(
-    "cosh", numpy=np.cosh, scalar=vecmath.cosh,
-    jvp=lambda x, out, dx: dx * sinh(x),
-    parts=on_parts("complex_functions:cosh"),
-    samples=reals(-3, 3),
-)  # fmt: skip
+sinh = analytic(np.sinh, vecmath.sinh, lambda x, out, dx: dx * cosh(x), reals(-3, 3))
+cosh: Primitive = analytic(np.cosh, vecmath.cosh, lambda x, out, dx: dx * sinh(x), reals(-3, 3))
 
 
 def _square_of_sech(x: Any) -> Any:
@@ -44,32 +33,23 @@ sech_squared: Primitive = elementwise(
     promotion=floating, samples=reals(-3, 3),
 )  # fmt: skip
 
-tanh: Primitive = elementwise(
-    "tanh", numpy=np.tanh, scalar=vecmath.tanh,
-    # not 1 - out * out, which is 0 where out rounds to 1
-    jvp=lambda x, out, dx: dx * sech_squared(x),
-    parts=on_parts("complex_functions:tanh"),
-    samples=reals(-3, 3),
-)  # fmt: skip
-
-arcsinh = elementwise(
-    "arcsinh", numpy=np.arcsinh, scalar=vecmath.asinh,
-    jvp=lambda x, out, dx: dx / sqrt(x * x + 1),
-    parts=on_parts("complex_functions:arcsinh"),
-    samples=reals(-3, 3),
-)  # fmt: skip
-
-arccosh: Primitive = elementwise(
-    "arccosh", numpy=np.arccosh, scalar=vecmath.acosh,
-    # two roots: the root of the product has the other sign for half of the complex numbers
-    jvp=lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
-    parts=on_parts("complex_functions:arccosh"),
-    steep=True, samples=reals(1.2, 5),
-)  # fmt: skip
-
-arctanh = elementwise(
-    "arctanh", numpy=np.arctanh, scalar=vecmath.atanh,
-    jvp=lambda x, out, dx: dx / ((1 - x) * (1 + x)),
-    parts=on_parts("complex_functions:arctanh"),
-    steep=True, samples=reals(-0.9, 0.9),
-)  # fmt: skip
+# not 1 - out * out, which is 0 where out rounds to 1
+tanh: Primitive = analytic(
+    np.tanh, vecmath.tanh, lambda x, out, dx: dx * sech_squared(x), reals(-3, 3)
+)
+arcsinh = analytic(np.arcsinh, vecmath.asinh, lambda x, out, dx: dx / sqrt(x * x + 1), reals(-3, 3))
+# two roots: the root of the product has the other sign for half of the complex numbers
+arccosh: Primitive = analytic(
+    np.arccosh,
+    vecmath.acosh,
+    lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
+    reals(1.2, 5),
+    steep=True,
+)
+arctanh = analytic(
+    np.arctanh,
+    vecmath.atanh,
+    lambda x, out, dx: dx / ((1 - x) * (1 + x)),
+    reals(-0.9, 0.9),
+    steep=True,
+)

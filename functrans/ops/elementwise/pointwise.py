@@ -21,32 +21,28 @@ from functrans.ops.arrays.promotion import (
 )
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import OperandRule, Rule, primitive, refused_operands, sum_of_parts
+from functrans.ops.define import (
+    OperandRule,
+    Rule,
+    on_parts,
+    primitive,
+    refused_operands,
+    sum_of_parts,
+)
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 
 
 def elementwise(
-    name: str,
-    *,
-    numpy: Rule,
-    samples: Domain | Sequence[Domain],
+    name: str, *, numpy: Rule, samples: Domain | Sequence[Domain],
     jvp: Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise | None = None,
-    linear: tuple[tuple[int, ...], ...] = (),
-    transpose: Sequence[Rule | None] | None = None,
-    scalar: Rule | None = None,
-    emit: Emit | None = None,
-    parts: Rule | None = None,
-    sparsity: Rule | None = None,
-    promotion: Promotion | None = None,
-    widen: Callable[[Any, Any], tuple[Any, Any]] | None = None,
-    result: str = "same",
-    steep: bool = False,
-    quotient: int | None = None,
-    brief: bool = False,
-    stores: bool = False,
+    linear: tuple[tuple[int, ...], ...] = (), transpose: Sequence[Rule | None] | None = None,
+    scalar: Rule | None = None, emit: Emit | None = None, parts: Rule | None = None,
+    sparsity: Rule | None = None, promotion: Promotion | None = None,
+    widen: Callable[[Any, Any], tuple[Any, Any]] | None = None, result: str = "same",
+    steep: bool = False, quotient: int | None = None, brief: bool = False, stores: bool = False,
     params: dict[str, Any] | None = None,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """Define an elementwise primitive that broadcasts as NumPy does.
 
     Parameters
@@ -152,6 +148,17 @@ def elementwise(
     return op
 
 
+def analytic(
+    numpy: np.ufunc, scalar: Rule, jvp: Rule, samples: Domain, steep: bool = False
+) -> Primitive:
+    """A ufunc of real and complex numbers, named like its compiled form on parts of the latter."""
+    name = numpy.__name__
+    parts = on_parts(f"complex_functions:{name}")
+    return elementwise(
+        name, numpy=numpy, scalar=scalar, jvp=jvp, samples=samples, steep=steep, parts=parts
+    )
+
+
 _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
     "same": lambda avals: avals[-1].dtype,
     "first": lambda avals: avals[0].dtype,
@@ -216,12 +223,9 @@ def _zero(x: Any) -> Any:
 
 
 def _transpose(
-    op: Primitive,
-    rules: Sequence[Rule | None] | None,
-    cotangent: Any,
-    operands: Sequence[Any],
+    op: Primitive, rules: Sequence[Rule | None] | None, cotangent: Any, operands: Sequence[Any],
     params: dict[str, Any],
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """Elementwise linear operations are diagonal, so each is its own transpose."""
 
     def diagonal(i: int, cotangent: Any) -> Any:

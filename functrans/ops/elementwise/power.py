@@ -29,7 +29,7 @@ from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
-from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.pointwise import analytic, elementwise
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
@@ -41,12 +41,9 @@ square = elementwise(
     samples=reals(-3, 3),
 )  # fmt: skip
 
-sqrt = elementwise(
-    "sqrt", numpy=np.sqrt, scalar=scalar.sqrt,
-    jvp=lambda x, out, dx: dx * (0.5 / out),
-    parts=on_parts("complex_functions:sqrt"),
-    steep=True, samples=reals(0.1, 10),
-)  # fmt: skip
+sqrt = analytic(
+    np.sqrt, scalar.sqrt, lambda x, out, dx: dx * (0.5 / out), reals(0.1, 10), steep=True
+)
 
 
 def _half_power(x: Any) -> Any:

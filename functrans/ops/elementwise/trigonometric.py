@@ -10,54 +10,30 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ops.arrays.promotion import floating
-from functrans.ops.define import on_parts
-from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.pointwise import analytic, elementwise
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.samples import reals
 from functrans.trace import protocols
 
-sin = elementwise(
-    "sin", numpy=np.sin, scalar=vecmath.sin,
-    jvp=lambda x, out, dx: dx * cos(x),
-    parts=on_parts("complex_functions:sin"),
-    samples=reals(-3, 3),
-)  # fmt: skip
-
-cos: Primitive = elementwise(
-    "cos", numpy=np.cos, scalar=vecmath.cos,
-    jvp=lambda x, out, dx: dx * -sin(x),
-    parts=on_parts("complex_functions:cos"),
-    samples=reals(-3, 3),
-)  # fmt: skip
-
-tan = elementwise(
-    "tan", numpy=np.tan, scalar=vecmath.tan,
-    jvp=lambda x, out, dx: dx * (1 + out * out),
-    parts=on_parts("complex_functions:tan"),
-    samples=reals(-1.4, 1.4),
-)  # fmt: skip
-
-arcsin = elementwise(
-    "arcsin", numpy=np.arcsin, scalar=vecmath.asin,
-    # (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
-    jvp=lambda x, out, dx: dx / sqrt((1 - x) * (1 + x)),
-    parts=on_parts("complex_functions:arcsin"),
-    steep=True, samples=reals(-0.9, 0.9),
-)  # fmt: skip
-
-arccos = elementwise(
-    "arccos", numpy=np.arccos, scalar=vecmath.acos,
-    jvp=lambda x, out, dx: -dx / sqrt((1 - x) * (1 + x)),
-    parts=on_parts("complex_functions:arccos"),
-    steep=True, samples=reals(-0.9, 0.9),
-)  # fmt: skip
-
-arctan = elementwise(
-    "arctan", numpy=np.arctan, scalar=vecmath.atan,
-    jvp=lambda x, out, dx: dx / (1 + x * x),
-    parts=on_parts("complex_functions:arctan"),
-    samples=reals(-3, 3),
-)  # fmt: skip
+sin = analytic(np.sin, vecmath.sin, lambda x, out, dx: dx * cos(x), reals(-3, 3))
+cos: Primitive = analytic(np.cos, vecmath.cos, lambda x, out, dx: dx * -sin(x), reals(-3, 3))
+tan = analytic(np.tan, vecmath.tan, lambda x, out, dx: dx * (1 + out * out), reals(-1.4, 1.4))
+# (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
+arcsin = analytic(
+    np.arcsin,
+    vecmath.asin,
+    lambda x, out, dx: dx / sqrt((1 - x) * (1 + x)),
+    reals(-0.9, 0.9),
+    steep=True,
+)
+arccos = analytic(
+    np.arccos,
+    vecmath.acos,
+    lambda x, out, dx: -dx / sqrt((1 - x) * (1 + x)),
+    reals(-0.9, 0.9),
+    steep=True,
+)
+arctan = analytic(np.arctan, vecmath.atan, lambda x, out, dx: dx / (1 + x * x), reals(-3, 3))
 
 
 def _arctan2_derivative(y: Any, x: Any, n: int) -> Any:

@@ -144,12 +144,9 @@ _emit_on_grid = lazy("functrans.ops.indexing.compiled.grid.scatter:emit")
 
 
 def _scatter(
-    name: str,
-    update: Callable[..., None],
-    combine: str | None,
-    samples: Any = scatter_samples,
+    name: str, update: Callable[..., None], combine: str | None, samples: Any = scatter_samples,
     **slots: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """A primitive that writes ``updates`` to elements of a copy of ``x``.
 
     ``update(flat, positions, updates)`` does it in place, all of them one-dimensional; ``combine``
@@ -341,12 +338,9 @@ scatter_min = _scatter("scatter_min", _at(np.minimum), "min", jvp=_jvp_scatter_e
 
 
 def _at_position(
-    name: str,
-    update: Callable[[Any, Any, Any], None],
-    combine: Callable[[Scalar, Scalar], Scalar],
-    scatter: Primitive,
-    **slots: Any,
-) -> Primitive:
+    name: str, update: Callable[[Any, Any, Any], None], combine: Callable[[Scalar, Scalar], Scalar],
+    scatter: Primitive, **slots: Any,
+) -> Primitive:  # fmt: skip
     """A primitive that writes ``value`` to a copy of ``x``, at one position along given axes."""
 
     def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:

@@ -29,11 +29,9 @@ from functrans.trace.views import UNCERTAIN, make_view
 
 
 def _as_view(
-    x: Any,
-    operation: str,
-    read: Callable[[Any], Any],
+    x: Any, operation: str, read: Callable[[Any], Any],
     write: Callable[[Any, Any], Any] | str | None,
-) -> Any:
+) -> Any:  # fmt: skip
     result = read(x)
     if isinstance(result, Tracer) and result is not x:
         return make_view(result, x, read, write, operation)

@@ -15,9 +15,9 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import place, zeros
+from functrans.ops.arrays.structural import zeros
 from functrans.ops.define import primitive
-from functrans.ops.linalg.matrices import above, filled_by_matrix, on_rows, promoted
+from functrans.ops.linalg.matrices import above, batch_together, filled_by_matrix, on_rows, promoted
 from functrans.ops.samples import Domain, cases
 
 _solve_banded = lazy("scipy.linalg:solve_banded")
@@ -81,12 +81,6 @@ def _transpose_banded(ct: Any, bands: Any, b: Any, *, upper: int) -> Any:
     return banded_p(transposed_bands(bands, upper), ct, upper=lower)
 
 
-def _batch_banded(operands: Any, axes: Any, *, upper: int) -> tuple[Any, int]:
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    placed = (place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))
-    return banded_p(*placed, upper=upper), 0
-
-
 def _diagonally_dominant(rng: np.random.Generator, shape: Any) -> Any:
     bands = rng.normal(size=shape)
     return np.where(np.arange(shape[-2])[:, None] == 1, 3 * shape[-2] + bands, bands)
@@ -101,7 +95,7 @@ banded_p: Primitive = primitive(
     jvp=[_tangent_of_bands, lambda bands, b, out, db, *, upper: banded_p(bands, db, upper=upper)],
     linear=((1,),),
     transpose=[None, _transpose_banded],
-    batch=_batch_banded,
+    batch=lambda *args, **params: batch_together(banded_p, *args, **params),
     prepare=promoted,
     samples=cases(
         ((_dominant, (3, 4)), (4, 2), {"upper": 1}),

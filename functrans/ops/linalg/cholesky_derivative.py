@@ -20,7 +20,6 @@ from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_complex
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import place
 from functrans.ops.control.linear_solve import Solver
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
@@ -28,6 +27,7 @@ from functrans.ops.elementwise.arithmetic import negative
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_together,
     compiled,
     hermitian,
     on_grid,
@@ -121,11 +121,6 @@ def _cotangent_moved(factor: Any, ct: Any, out: Any, moved: Any) -> Any:
     return negative(cotangent_p(factor, matmul(both, triangle(moved, lower=True))))
 
 
-def _batch(operands: Any, axes: Any) -> tuple[Any, int]:
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return cotangent_p(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
-
-
 cotangent_p: Primitive = primitive(
     "cholesky_cotangent",
     infer=_infer,
@@ -134,7 +129,7 @@ cotangent_p: Primitive = primitive(
     linear=((1,),),
     sparsity=lambda factor, ct: along(ct, ct.aval, ct.aval.ndim - 2, ct.aval.ndim - 1),
     transpose=[None, lambda ct, factor, _: tangent(triangle(factor, lower=True), ct)],
-    batch=_batch,
+    batch=lambda *args: batch_together(cotangent_p, *args),
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:cholesky_cotangent"), lambda limits: 0
     ),

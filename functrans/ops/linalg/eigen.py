@@ -24,10 +24,8 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
-from functrans.lazily import lazy
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
 from functrans.ops.elementwise.choice import absolute, masked
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
@@ -37,14 +35,14 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     by_lapack,
     check_square,
-    decomposed,
+    decomposed_forms,
     far_apart,
     hermitian,
     identity,
     of_matrices,
     on_columns,
-    on_grid,
     on_rows,
+    only,
     product,
     reciprocal_where_apart,
     rounding,
@@ -85,13 +83,6 @@ def _jvp_eigvalsh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> Any
     return _changes(vectors, product(hermitian(tangents[0], lower=lower), vectors))
 
 
-def _without_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    values, vectors = wanted
-    if vectors or not values:
-        return eqn
-    return Eqn(eigvalsh_p, eqn.inputs, eqn.outputs[:1], eqn.params, eqn.source)
-
-
 _samples = cases(
     ((far_apart, (3, 3)), _triangle(True)), ((far_apart, (3, 3)), _triangle(False)),
     ((far_apart, (2, 2, 2)), _triangle(True)), ((far_apart, (1, 1)), _triangle(True)),
@@ -101,22 +92,18 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
-    parts=by_lapack("eigh"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh")),
+    **decomposed_forms("eigh"),
     infer=lambda a, *, lower: (_infer_eigvalsh(a, lower=lower), a.update()),
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
     jvp=_jvp_eigh,
-    trim=_without_vectors,
+    trim=lambda eqn, wanted: only(0, eqn, wanted, eigvalsh_p, **eqn.params),
     samples=_samples,
 )
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
-    parts=by_lapack("eigvalsh"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigvalsh")),
+    **decomposed_forms("eigvalsh"),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,
@@ -176,13 +163,6 @@ def _jvp_eigvals(primals: Any, tangents: Any, outs: Any) -> Any:
     return _diagonal(_in_own_basis(vectors, tangents[0]))
 
 
-def _without_right_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    values, vectors = wanted
-    if vectors or not values:
-        return eqn
-    return Eqn(eigvals_p, eqn.inputs, eqn.outputs[:1], {}, eqn.source)
-
-
 _all_kinds = cases(
     ((far_apart, (3, 3)), {}), (np.array([[1.0, -2.0, 0.0], [1.5, 1.0, 0.3], [0.2, 0.0, 4.0]]), {}),
     ((far_apart, (2, 2, 2)), {}), ((far_apart, (1, 1)), {}), (np.zeros((0, 0)), {}),
@@ -195,7 +175,7 @@ eig_p: Primitive = of_matrices(
     numpy=lambda a: tuple(map(_as_complex, np.linalg.eig(a))),
     several=True,
     jvp=_jvp_eig,
-    trim=_without_right_vectors,
+    trim=lambda eqn, wanted: only(0, eqn, wanted, eigvals_p),
     samples=_all_kinds,
 )
 

@@ -34,14 +34,12 @@ from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, rea
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
-    by_lapack,
     check_square,
-    compiled,
+    compiled_forms,
     identity,
     inner,
     near_identity,
     of_matrices,
-    on_grid,
     positive_definite,
     promoted,
     regular,
@@ -101,7 +99,6 @@ def _of(transpose_a: bool) -> dict[str, bool]:
 
 solve_p: Primitive = primitive(
     "solve",
-    parts=by_lapack("solve"),
     infer=lambda a, b, *, transpose_a: _solution(a, b),
     numpy=_solve,
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
@@ -111,10 +108,7 @@ solve_p: Primitive = primitive(
     sparsity=_sparsity_of_solution,
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
-    emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.matrices:solve"), of_nothing=True
-    ),
+    **compiled_forms("solve"),
     prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _of(False)), ((regular, (2, 3, 3)), (2, 3, 1), _of(True)),
@@ -160,7 +154,6 @@ def _options(lower: bool, transpose_a: bool = False, unit_diagonal: bool = False
 
 triangular_solve: Primitive = primitive(
     "triangular_solve",
-    parts=by_lapack("triangular_solve"),
     infer=lambda a, b, *, lower, transpose_a, unit_diagonal: _solution(a, b),
     numpy=_solve_triangular,
     jvp=[
@@ -177,10 +170,7 @@ triangular_solve: Primitive = primitive(
         ),
     ],
     batch=lambda operands, axes, **params: _batch_solve(triangular_solve, operands, axes, params),
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:triangular_solve")),
-    emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.matrices:triangular_solve"), of_nothing=True
-    ),
+    **compiled_forms("triangular_solve"),
     prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _options(True)),
@@ -202,11 +192,7 @@ _tangent_of_cholesky = lazy("functrans.ops.linalg.cholesky_derivative:tangent")
 
 cholesky_p = of_matrices(
     "cholesky",
-    parts=by_lapack("cholesky"),
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cholesky")),
-    emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.matrices:cholesky"), of_nothing=True
-    ),
+    **compiled_forms("cholesky"),
     infer=same_square("cholesky"),
     numpy=np.linalg.cholesky,
     jvp=[lambda a, out, da: _tangent_of_cholesky(out, da)],
@@ -227,11 +213,7 @@ regular_samples = cases(
 
 inv_p: Primitive = of_matrices(
     "inv",
-    parts=by_lapack("inv"),
-    emit=compiled(
-        lazy("functrans.ops.linalg.compiled.matrices:inv"), lambda limits: limits.largest_inverted
-    ),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:inv"), of_nothing=True),
+    **compiled_forms("inv", lambda limits: limits.largest_inverted),
     infer=same_square("inv"),
     numpy=np.linalg.inv,
     jvp=[lambda a, out, da: negative(matmul(matmul(out, da), out))],
@@ -246,9 +228,7 @@ def _infer_det(a: Aval) -> Aval:
 
 det_p = of_matrices(
     "det",
-    parts=by_lapack("det"),
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:det")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:det"), of_nothing=True),
+    **compiled_forms("det"),
     infer=_infer_det,
     numpy=np.linalg.det,
     jvp=[lambda a, out, da: inner(cofactors(a), da)],
@@ -301,13 +281,9 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = of_matrices(
     "cofactor",
-    parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
-    emit=compiled(
-        lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
-        lambda limits: limits.largest_of_minors,
-    ),
-    emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.matrices:cofactor"), of_nothing=True
+    **compiled_forms(
+        "cofactor", lambda limits: limits.largest_of_minors,
+        parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
     ),
     infer=same_square("cofactor"),
     numpy=_cofactors,
@@ -335,11 +311,7 @@ def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 slogdet_p = of_matrices(
     "slogdet",
-    parts=by_lapack("slogdet"),
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:slogdet")),
-    emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.matrices:slogdet"), of_nothing=True
-    ),
+    **compiled_forms("slogdet"),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
     jvp=_jvp_slogdet,

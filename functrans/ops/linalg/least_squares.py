@@ -17,17 +17,17 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import astype, expand_axes, move_axis, place, reshape, zeros
+from functrans.ops.arrays.structural import astype, expand_axes, move_axis, reshape, zeros
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import greater, not_equal
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_together,
     check_matrices,
-    decomposed,
+    decomposed_forms,
     far_apart,
     on_columns,
-    on_grid,
     on_rows,
     product,
     promoted,
@@ -118,24 +118,17 @@ def _of_dropped(a: Any, rcond: Any, da: Any) -> Any:
     return product(adjoint(vh), adjoint(turn), adjoint(u))
 
 
-def _batch_pinv(operands: Any, axes: Any) -> tuple[Any, int]:
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return pinv_p(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
-
-
 def _cutoff(*shape: int) -> Any:
     return np.full(shape, 1e-10)
 
 
 pinv_p: Primitive = primitive(
     "pinv",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:pinv")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:pinv")),
-    parts=lazy("functrans.ops.linalg.compiled.composed:pinv_in_parts"),
+    **decomposed_forms("pinv", parts=lazy("functrans.ops.linalg.compiled.composed:pinv_in_parts")),
     infer=_infer_pinv,
     numpy=_pinv,
     jvp=[_tangent_of_pinv, None],
-    batch=_batch_pinv,
+    batch=lambda *args: batch_together(pinv_p, *args),
     prepare=_prepared,
     samples=cases(
         ((far_apart, (3, 3)), _cutoff(), {}), ((far_apart, (4, 2)), _cutoff(), {}),
@@ -193,15 +186,14 @@ def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
         columns = reshape(b, shape=(*b.shape[:-2], b.shape[-2] * b.shape[-1]))
         x = lstsq_p(a, columns, rcond)
         return reshape(x, shape=(*x.shape[:-1], *b.shape[-2:])), b.ndim - 1
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return lstsq_p(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
+    return batch_together(lstsq_p, operands, axes)
 
 
 lstsq_p: Primitive = primitive(
     "lstsq",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:lstsq")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lstsq")),
-    parts=lazy("functrans.ops.linalg.compiled.composed:lstsq_in_parts"),
+    **decomposed_forms(
+        "lstsq", parts=lazy("functrans.ops.linalg.compiled.composed:lstsq_in_parts")
+    ),
     infer=_infer_lstsq,
     numpy=_lstsq,
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],

@@ -25,6 +25,7 @@ from functrans.ops.arrays.structural import (
     expand_axes,
     iota,
     move_axis,
+    place,
     reduce_sum,
     reshape,
     transpose,
@@ -281,6 +282,41 @@ def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
         return is_known and eqn.inputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=operations)
+
+
+_RULES = "functrans.ops.linalg.compiled"
+
+
+def compiled_forms(
+    name: str, unrolled: Callable[[Any], int] = lambda limits: limits.largest, **slots: Any
+) -> dict[str, Any]:
+    """The slots of an operation that is `compiled`, by the name of its rules, or by other slots."""
+    emit = compiled(lazy(f"{_RULES}.matrices:{name}"), unrolled)
+    return _forms(name, emit, of_nothing=True) | slots
+
+
+def decomposed_forms(name: str, of_any_size: bool = False, **slots: Any) -> dict[str, Any]:
+    """The same for an operation that is `decomposed`."""
+    emit = decomposed(lazy(f"{_RULES}.matrices:{name}"), of_any_size)
+    return _forms(name, emit, of_nothing=False) | slots
+
+
+def _forms(name: str, emit: Emit, of_nothing: bool) -> dict[str, Any]:
+    emit_on_grid = on_grid(lazy(f"{_RULES}.grid.matrices:{name}"), of_nothing)
+    return {"emit": emit, "emit_on_grid": emit_on_grid, "parts": by_lapack(name)}
+
+
+def batch_together(op: Primitive, operands: Any, axes: Any, **params: Any) -> tuple[Any, int]:
+    """The batching rule of an operation on several stacks, all of which get the mapped axis."""
+    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
+    return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True)), **params), 0
+
+
+def only(place: int, eqn: Eqn, wanted: Sequence[bool], of: Primitive, **params: Any) -> Eqn:
+    """The rule `trim` of a decomposition of which one result is wanted, which ``of`` gives."""
+    if not wanted[place] or any(wanted[:place]) or any(wanted[place + 1 :]):
+        return eqn
+    return Eqn(of, eqn.inputs, eqn.outputs[place : place + 1], params, eqn.source)
 
 
 def of_matrices(name: str, **slots: Any) -> Primitive:

@@ -22,12 +22,13 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import Lazy, lazy
 from functrans.ops import dependence
-from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
     Matrices,
     above,
+    batch_together,
     beside,
     check_square,
     columns_of,
@@ -102,10 +103,6 @@ def _matrix_function(
         whole = along(_block(a, e), _block(da, zeros_like(da)))
         return columns_of(rows_of(whole, 0, n), n, 2 * n)
 
-    def batch(operands: Any, axes: Any) -> tuple[Any, int]:
-        size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-        return along(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
-
     along: Primitive = primitive(
         f"{name}_frechet",
         infer=_infer_derivative,
@@ -114,7 +111,7 @@ def _matrix_function(
         linear=((1,),),
         sparsity=lambda a, e: dependence.along(e, e.aval, e.aval.ndim - 2, e.aval.ndim - 1),
         transpose=[None, lambda ct, a, e: along(transposed(a), ct)],
-        batch=batch,
+        batch=lambda *args: batch_together(along, *args),
         emit=emit[1],
         emit_on_grid=None,
         prepare=promoted,

@@ -25,11 +25,10 @@ from functrans.ops.linalg.matrices import (
     by_lapack,
     check_matrices,
     columns_of,
-    decomposed,
+    decomposed_forms,
     far_apart,
     filled_by_matrix,
     of_matrices,
-    on_grid,
     product,
     rows_of,
     transposed,
@@ -108,9 +107,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 
 qr_p: Primitive = of_matrices(
     "qr",
-    parts=by_lapack("qr"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr"), of_any_size=True),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:qr")),
+    **decomposed_forms("qr", of_any_size=True),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
@@ -128,9 +125,7 @@ qr_p: Primitive = of_matrices(
 
 r_p: Primitive = of_matrices(
     "r_of_qr",
-    parts=by_lapack("r_of_qr"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r"), of_any_size=True),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:r")),
+    **decomposed_forms("r", of_any_size=True, parts=by_lapack("r_of_qr")),
     infer=lambda a: _infer_qr(a, complete=False)[1],
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,

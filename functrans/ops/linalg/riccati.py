@@ -17,12 +17,13 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive, Samples
 from functrans.ir.types import Aval, Shape
 from functrans.lazily import Lazy, lazy
-from functrans.ops.arrays.structural import place, reshape
+from functrans.ops.arrays.structural import reshape
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_together,
     check_square,
     far_apart,
     filled_by_matrix,
@@ -116,16 +117,12 @@ def _fixed(f: Any, change: Any) -> Any:
 
 
 def _equation(name: str, solver: Lazy, jvp: Any, samples: Samples) -> Primitive:
-    def batch(operands: Any, axes: Any) -> tuple[Any, int]:
-        size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-        return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
-
     op: Primitive = primitive(
         name,
         infer=_infer,
         numpy=_for_each(solver),
         jvp=jvp,
-        batch=batch,
+        batch=lambda *args: batch_together(op, *args),
         prepare=promoted,
         samples=samples,
     )

@@ -19,24 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
-from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reduce_sum
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
-    by_lapack,
     check_matrices,
     columns_of,
-    decomposed,
+    decomposed_forms,
     far_apart,
     of_matrices,
     on_columns,
-    on_grid,
     on_rows,
+    only,
     product,
     reciprocal_where_apart,
     rounding,
@@ -106,27 +103,18 @@ def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:
     return _changes(u, product(tangents[0], adjoint(vh)))
 
 
-def _without_vectors(eqn: Eqn, wanted: Any) -> Eqn:
-    left, values, right = wanted
-    if left or right or not values:
-        return eqn
-    return Eqn(svdvals_p, eqn.inputs, eqn.outputs[1:2], {}, eqn.source)
-
-
 def _full(full: bool) -> dict[str, bool]:
     return {"full": full}
 
 
 svd_p: Primitive = of_matrices(
     "svd",
-    parts=by_lapack("svd"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svd")),
+    **decomposed_forms("svd"),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
     jvp=_jvp_svd,
-    trim=_without_vectors,
+    trim=lambda eqn, wanted: only(1, eqn, wanted, svdvals_p),
     samples=cases(
         ((far_apart, (3, 3)), _full(False)), ((far_apart, (4, 2)), _full(False)),
         ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),
@@ -138,9 +126,7 @@ svd_p: Primitive = of_matrices(
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
-    parts=by_lapack("svdvals"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
-    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svdvals")),
+    **decomposed_forms("svdvals"),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,

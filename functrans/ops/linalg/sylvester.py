@@ -15,12 +15,12 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import place
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_together,
     check_square,
     far_apart,
     filled_by_matrix,
@@ -60,11 +60,6 @@ def _jvp_sylvester(primals: Any, tangents: Any, outs: Any) -> Any:
     return sylvester_p(a, b, right)
 
 
-def _batch_sylvester(operands: Any, axes: Any) -> tuple[Any, int]:
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return sylvester_p(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
-
-
 sylvester_p: Primitive = primitive(
     "solve_sylvester",
     infer=_infer_sylvester,
@@ -73,7 +68,7 @@ sylvester_p: Primitive = primitive(
     linear=((2,),),
     sparsity=lambda a, b, q: along(q, q.aval, q.aval.ndim - 2, q.aval.ndim - 1),
     transpose=[None, None, lambda ct, a, b, q: sylvester_p(transposed(a), transposed(b), ct)],
-    batch=_batch_sylvester,
+    batch=lambda *args: batch_together(sylvester_p, *args),
     prepare=promoted,
     samples=cases(
         ((far_apart, (3, 3)), (far_apart, (2, 2)), (3, 2), {}),

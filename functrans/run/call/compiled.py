@@ -49,12 +49,9 @@ class Program:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        donated: Sequence[int] = (),
-        in_part: Sequence[int] = (),
+        self, graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = (),
         backend: str = "native",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.backend = backend
         apart = legalised(graph, host.target())
@@ -206,12 +203,9 @@ class Compiled(NamedTuple):
 
 
 def compile_whole(
-    graph: Graph,
-    donated: Sequence[int] = (),
-    in_part: Sequence[int] = (),
-    backend: str = "native",
+    graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = (), backend: str = "native",
     ends: Graph | None = None,
-) -> Compiled:
+) -> Compiled:  # fmt: skip
     """Compile a graph all of whose equations have compiled forms.
 
     ``ends`` is a graph with the inputs and outputs as callers see them, if these differ: complex

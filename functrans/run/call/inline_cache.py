@@ -222,15 +222,9 @@ def entry_of(
 
 
 def _entry(
-    state: np.ndarray[Any, Any],
-    program: NativeProgram,
-    call: Structure,
-    leaves: Sequence[Any],
-    captures: tuple[Any, ...],
-    result: Structure,
-    guarded: Guards | None,
-    constants: Constants,
-) -> Entry:
+    state: np.ndarray[Any, Any], program: NativeProgram, call: Structure, leaves: Sequence[Any],
+    captures: tuple[Any, ...], result: Structure, guarded: Guards | None, constants: Constants,
+) -> Entry:  # fmt: skip
     kept: list[Any] = [program, captures, guarded]
     inputs = 0 if guarded is None else guarded.inputs
     values = [*leaves, *captures]
@@ -265,15 +259,9 @@ def _entry(
 
 
 def _python_entry(
-    state: np.ndarray[Any, Any],
-    program: PythonProgram,
-    call: Structure,
-    leaves: Sequence[Any],
-    captures: tuple[Any, ...],
-    result: Structure,
-    guarded: Guards | None,
-    constants: Constants,
-) -> Entry:
+    state: np.ndarray[Any, Any], program: PythonProgram, call: Structure, leaves: Sequence[Any],
+    captures: tuple[Any, ...], result: Structure, guarded: Guards | None, constants: Constants,
+) -> Entry:  # fmt: skip
     inputs = 0 if guarded is None else guarded.inputs
     # results are on a device if an argument is
     if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):

@@ -53,22 +53,11 @@ _MESSAGES = {
 
 @within_traces("scipy.integrate:solve_ivp")
 def solve_ivp(
-    fun: Callable[..., Any],
-    t_span: Any,
-    y0: Any,
-    method: Any = "RK45",
-    t_eval: Any = None,
-    dense_output: bool = False,
-    events: Any = None,
-    vectorized: bool = False,
-    args: Any = None,
-    *,
-    first_step: Any = None,
-    max_step: Any = np.inf,
-    rtol: Any = 1e-3,
-    atol: Any = 1e-6,
+    fun: Callable[..., Any], t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
+    dense_output: bool = False, events: Any = None, vectorized: bool = False, args: Any = None, *,
+    first_step: Any = None, max_step: Any = np.inf, rtol: Any = 1e-3, atol: Any = 1e-6,
     **options: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """The solution of ``y' = fun(t, y)`` from ``y0`` at ``t_span[0]`` to ``t_span[1]``.
 
     The solver is an explicit Runge-Kutta pair, with the steps of `scipy.integrate.solve_ivp`, or
@@ -389,29 +378,12 @@ def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
 
 @within_traces("scipy.integrate:odeint")
 def odeint(
-    func: Callable[..., Any],
-    y0: Any,
-    t: Any,
-    args: Any = (),
-    Dfun: Any = None,
-    col_deriv: bool = False,
-    full_output: bool = False,
-    ml: Any = None,
-    mu: Any = None,
-    rtol: Any = None,
-    atol: Any = None,
-    tcrit: Any = None,
-    h0: float = 0.0,
-    hmax: float = 0.0,
-    hmin: float = 0.0,
-    ixpr: bool = False,
-    mxstep: int = 0,
-    mxhnil: int = 0,
-    mxordn: int = 12,
-    mxords: int = 5,
-    printmessg: bool = False,
-    tfirst: bool = False,
-) -> Any:
+    func: Callable[..., Any], y0: Any, t: Any, args: Any = (), Dfun: Any = None,
+    col_deriv: bool = False, full_output: bool = False, ml: Any = None, mu: Any = None,
+    rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0, hmax: float = 0.0,
+    hmin: float = 0.0, ixpr: bool = False, mxstep: int = 0, mxhnil: int = 0, mxordn: int = 12,
+    mxords: int = 5, printmessg: bool = False, tfirst: bool = False,
+) -> Any:  # fmt: skip
     """The solution of ``y' = func(y, t)`` at the times ``t``, of which the first is that of ``y0``.
 
     It is computed by the pair of order 8 that `solve_ivp` calls DOP853, to the given tolerances

@@ -224,22 +224,11 @@ def _limit_of(x: Any) -> Any:
 
 @within_traces("scipy.integrate:quad")
 def quad(
-    func: Callable[..., Any],
-    a: Any,
-    b: Any,
-    args: Any = (),
-    full_output: int = 0,
-    epsabs: Any = 1.49e-8,
-    epsrel: Any = 1.49e-8,
-    limit: int = 50,
-    points: Any = None,
-    weight: Any = None,
-    wvar: Any = None,
-    wopts: Any = None,
-    maxp1: int = 50,
-    limlst: int = 50,
+    func: Callable[..., Any], a: Any, b: Any, args: Any = (), full_output: int = 0,
+    epsabs: Any = 1.49e-8, epsrel: Any = 1.49e-8, limit: int = 50, points: Any = None,
+    weight: Any = None, wvar: Any = None, wopts: Any = None, maxp1: int = 50, limlst: int = 50,
     complex_func: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The integral of a function of one variable, and an estimate of the error.
 
     The method is adaptive Gauss-Kronrod quadrature with 21 nodes, differentiable with respect to
@@ -320,21 +309,10 @@ _MOST_PARTS = 100
 
 @within_traces("scipy.integrate:quad_vec")
 def quad_vec(
-    f: Callable[..., Any],
-    a: Any,
-    b: Any,
-    epsabs: Any = 1e-200,
-    epsrel: Any = 1e-8,
-    norm: str = "2",
-    cache_size: float = 100e6,
-    limit: int = 10000,
-    workers: Any = 1,
-    points: Any = None,
-    quadrature: Any = None,
-    full_output: bool = False,
-    *,
-    args: Any = (),
-) -> Any:
+    f: Callable[..., Any], a: Any, b: Any, epsabs: Any = 1e-200, epsrel: Any = 1e-8,
+    norm: str = "2", cache_size: float = 100e6, limit: int = 10000, workers: Any = 1,
+    points: Any = None, quadrature: Any = None, full_output: bool = False, *, args: Any = (),
+) -> Any:  # fmt: skip
     """The integral of an array-valued function of one variable, and an estimate of the error.
 
     As `quad`; the error is the largest of any component, and there are at most 100 parts.
@@ -356,12 +334,9 @@ def quad_vec(
 
 @within_traces("scipy.integrate:nquad")
 def nquad(
-    func: Callable[..., Any],
-    ranges: Any,
-    args: Any = (),
-    opts: Any = None,
+    func: Callable[..., Any], ranges: Any, args: Any = (), opts: Any = None,
     full_output: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The integral of a function of several variables, the first of which is the innermost.
 
     Parameters
@@ -406,15 +381,9 @@ def nquad(
 
 @within_traces("scipy.integrate:dblquad")
 def dblquad(
-    func: Callable[..., Any],
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    args: Any = (),
-    epsabs: Any = 1.49e-8,
-    epsrel: Any = 1.49e-8,
-) -> Any:
+    func: Callable[..., Any], a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (),
+    epsabs: Any = 1.49e-8, epsrel: Any = 1.49e-8,
+) -> Any:  # fmt: skip
     """The integral of ``func(y, x)`` for x from a to b, and y from ``gfun(x)`` to ``hfun(x)``.
 
     Examples
@@ -434,17 +403,9 @@ def dblquad(
 
 @within_traces("scipy.integrate:tplquad")
 def tplquad(
-    func: Callable[..., Any],
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    qfun: Any,
-    rfun: Any,
-    args: Any = (),
-    epsabs: Any = 1.49e-8,
-    epsrel: Any = 1.49e-8,
-) -> Any:
+    func: Callable[..., Any], a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any,
+    args: Any = (), epsabs: Any = 1.49e-8, epsrel: Any = 1.49e-8,
+) -> Any:  # fmt: skip
     """The integral of ``func(z, y, x)``, z between functions of (x, y), y of x, x from a to b.
 
     Three nested adaptive integrals take long to compile. For a smooth integrand, use `nquad` with

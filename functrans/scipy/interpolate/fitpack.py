@@ -43,16 +43,9 @@ class UnivariateSpline:
     _smooths = True
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        w: Any = None,
-        bbox: Any = (None, None),
-        k: int = 3,
-        s: Any = None,
-        ext: Any = 0,
-        check_finite: bool = False,
-    ) -> None:
+        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, s: Any = None,
+        ext: Any = 0, check_finite: bool = False,
+    ) -> None:  # fmt: skip
         name = f"scipy.interpolate.{type(self).__name__}"
         if self._smooths and (s is None or known(s) is None or known(s) != 0):
             refuse(f"{name}(..., s={s})", SMOOTHING)
@@ -113,15 +106,9 @@ class InterpolatedUnivariateSpline(UnivariateSpline):
     _smooths = False
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        w: Any = None,
-        bbox: Any = (None, None),
-        k: int = 3,
-        ext: Any = 0,
+        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, ext: Any = 0,
         check_finite: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(x, y, w, bbox, k, 0, ext, check_finite)
 
 
@@ -143,19 +130,9 @@ def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
 
 
 def splrep(
-    x: Any,
-    y: Any,
-    w: Any = None,
-    xb: Any = None,
-    xe: Any = None,
-    k: int = 3,
-    task: int = 0,
-    s: Any = None,
-    t: Any = None,
-    full_output: int = 0,
-    per: int = 0,
-    quiet: int = 1,
-) -> tuple[Any, Any, int]:
+    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0,
+    s: Any = None, t: Any = None, full_output: int = 0, per: int = 0, quiet: int = 1,
+) -> tuple[Any, Any, int]:  # fmt: skip
     """Knots, coefficients and degree of the spline through points, for `splev`.
 
     Examples

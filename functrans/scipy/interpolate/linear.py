@@ -49,16 +49,9 @@ class interp1d:
     """
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        kind: Any = "linear",
-        axis: int = -1,
-        copy: bool = True,
-        bounds_error: bool | None = None,
-        fill_value: Any = np.nan,
-        assume_sorted: bool = False,
-    ) -> None:
+        self, x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True,
+        bounds_error: bool | None = None, fill_value: Any = np.nan, assume_sorted: bool = False,
+    ) -> None:  # fmt: skip
         x, y = inexact(x), array(y)
         self.axis = axis_of(axis, y.ndim)
         self.kind = kind
@@ -156,13 +149,9 @@ class RegularGridInterpolator:
     """
 
     def __init__(
-        self,
-        points: Any,
-        values: Any,
-        method: str = "linear",
-        bounds_error: bool = True,
+        self, points: Any, values: Any, method: str = "linear", bounds_error: bool = True,
         fill_value: Any = np.nan,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.values = inexact(values)
         self._decreasing: dict[int, Any] = {}  # by dimension: whether its coordinates decrease
         self.grid = tuple(self._increasing(i, double(p)) for i, p in enumerate(points))
@@ -274,13 +263,9 @@ class RegularGridInterpolator:
 
 
 def interpn(
-    points: Any,
-    values: Any,
-    xi: Any,
-    method: str = "linear",
-    bounds_error: bool = True,
+    points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True,
     fill_value: Any = np.nan,
-) -> Any:
+) -> Any:  # fmt: skip
     """Interpolation on a regular grid at given points, by a `RegularGridInterpolator`.
 
     Examples

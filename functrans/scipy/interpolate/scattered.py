@@ -89,15 +89,9 @@ class RBFInterpolator:
     """
 
     def __init__(
-        self,
-        y: Any,
-        d: Any,
-        neighbors: Any = None,
-        smoothing: Any = 0.0,
-        kernel: str = "thin_plate_spline",
-        epsilon: Any = None,
-        degree: Any = None,
-    ) -> None:
+        self, y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0,
+        kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
+    ) -> None:  # fmt: skip
         name = "scipy.interpolate.RBFInterpolator"
         refuse_options(name, [("neighbors", neighbors, "leave it out")])
         kernel = kernel.lower()
@@ -283,13 +277,9 @@ class NearestNDInterpolator:
 
 
 def griddata(
-    points: Any,
-    values: Any,
-    xi: Any,
-    method: str = "linear",
-    fill_value: Any = np.nan,
+    points: Any, values: Any, xi: Any, method: str = "linear", fill_value: Any = np.nan,
     rescale: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Interpolation of scattered data at given points; the data points must not be traced.
 
     Parameters

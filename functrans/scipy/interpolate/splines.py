@@ -165,14 +165,9 @@ def interval_of(t: Any, k: int, x: Any) -> Any:
 
 
 def make_interp_spline(
-    x: Any,
-    y: Any,
-    k: int = 3,
-    t: Any = None,
-    bc_type: Any = None,
-    axis: int = 0,
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0,
     check_finite: bool = True,
-) -> BSpline:
+) -> BSpline:  # fmt: skip
     """The spline of degree ``k`` through points, as `scipy.interpolate.make_interp_spline`.
 
     Examples

@@ -90,16 +90,9 @@ class RectBivariateSpline:
     """
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        z: Any,
-        bbox: Any = (None, None, None, None),
-        kx: int = 3,
-        ky: int = 3,
-        s: Any = 0,
-        maxit: int = 20,
-    ) -> None:
+        self, x: Any, y: Any, z: Any, bbox: Any = (None, None, None, None), kx: int = 3,
+        ky: int = 3, s: Any = 0, maxit: int = 20,
+    ) -> None:  # fmt: skip
         name = "scipy.interpolate.RectBivariateSpline"
         if known(s) is None or known(s) != 0:
             refuse(f"{name}(..., s={s})", SMOOTHING)

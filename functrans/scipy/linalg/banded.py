@@ -167,14 +167,9 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
 
 @answers(scipy.linalg.solve_circulant)
 def solve_circulant(
-    c: Any,
-    b: Any,
-    singular: str = "raise",
-    tol: Any = None,
-    caxis: int = -1,
-    baxis: int = 0,
+    c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0,
     outaxis: int = 0,
-) -> Any:
+) -> Any:  # fmt: skip
     """Solve ``circulant(c) @ x = b`` for ``x``; the axis arguments are those of SciPy.
 
     The matrix is converted to dense form, so memory and time are those of `solve`. A singular

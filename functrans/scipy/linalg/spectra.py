@@ -44,15 +44,9 @@ def _selected(
 
 @answers(scipy.linalg.eigh)
 def eigh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    eigvals_only: bool = False,
-    type: int = 1,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
-) -> Any:
+    a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, type: int = 1,
+    subset_by_index: Any = None, subset_by_value: Any = None,
+) -> Any:  # fmt: skip
     """Eigenvalues and eigenvectors of Hermitian matrices, or of generalised Hermitian problems.
 
     Parameters
@@ -105,14 +99,9 @@ def _generalised(a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
 
 @answers(scipy.linalg.eigvalsh)
 def eigvalsh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    type: int = 1,
-    subset_by_index: Any = None,
+    a: Any, b: Any = None, *, lower: bool = True, type: int = 1, subset_by_index: Any = None,
     subset_by_value: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Eigenvalues of Hermitian matrices, or of generalised Hermitian problems; see `eigh`."""
     return eigh(
         a, b, lower=lower, eigvals_only=True, type=type,
@@ -167,13 +156,9 @@ def eigvals(a: Any, b: Any = None) -> Any:
 
 @answers(scipy.linalg.eig_banded)
 def eig_banded(
-    a_band: Any,
-    lower: bool = False,
-    eigvals_only: bool = False,
-    select: str = "a",
-    select_range: Any = None,
-    max_ev: int = 0,
-) -> Any:
+    a_band: Any, lower: bool = False, eigvals_only: bool = False, select: str = "a",
+    select_range: Any = None, max_ev: int = 0,
+) -> Any:  # fmt: skip
     """Eigenvalues and eigenvectors of banded Hermitian matrices.
 
     The matrix is converted to dense form, so memory and time are those of `eigh`. The parameters
@@ -226,7 +211,6 @@ def eigh_tridiagonal(
     return _selected(values, vectors, index, by_value, eigvals_only, "eigh_tridiagonal")
 
 
-@answers(scipy.linalg.eigvalsh_tridiagonal)
-def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None) -> Any:
-    """Eigenvalues of real symmetric tridiagonal matrices; see `eigh_tridiagonal`."""
-    return eigh_tridiagonal(d, e, True, select, select_range)
+eigvalsh_tridiagonal = answers(scipy.linalg.eigvalsh_tridiagonal)(
+    lambda d, e, select="a", select_range=None: eigh_tridiagonal(d, e, True, select, select_range)
+)

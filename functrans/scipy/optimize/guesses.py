@@ -81,18 +81,10 @@ def _secant(x1: Any) -> Function:
 
 @within_traces("scipy.optimize:newton")
 def newton(
-    func: Function,
-    x0: Any,
-    fprime: Function | None = None,
-    args: Any = (),
-    tol: float = 1.48e-08,
-    maxiter: int = 50,
-    fprime2: Function | None = None,
-    x1: Any = None,
-    rtol: float = 0.0,
-    full_output: bool = False,
-    disp: bool = True,
-) -> Any:
+    func: Function, x0: Any, fprime: Function | None = None, args: Any = (), tol: float = 1.48e-08,
+    maxiter: int = 50, fprime2: Function | None = None, x1: Any = None, rtol: float = 0.0,
+    full_output: bool = False, disp: bool = True,
+) -> Any:  # fmt: skip
     """A root by Newton's method, by Halley's, or by the secant method, from an initial guess.
 
     The method depends on the derivatives that are given, as in SciPy. If ``x0`` is an array, each
@@ -166,13 +158,9 @@ def newton(
 
 @within_traces("scipy.optimize:fixed_point")
 def fixed_point(
-    func: Function,
-    x0: Any,
-    args: Any = (),
-    xtol: float = 1e-8,
-    maxiter: int = 500,
+    func: Function, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500,
     method: str = "del2",
-) -> Any:
+) -> Any:  # fmt: skip
     """A fixed point ``func(x) = x``, differentiated by the implicit function theorem.
 
     With Aitken's acceleration (``method="del2"``), each element is a separate problem, as in SciPy;
@@ -226,19 +214,10 @@ _METHODS = {
 
 @within_traces("scipy.optimize:root_scalar")
 def root_scalar(
-    f: Function,
-    args: Any = (),
-    method: str | None = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
-    x0: Any = None,
-    x1: Any = None,
-    xtol: Any = None,
-    rtol: Any = None,
-    maxiter: Any = None,
-    options: Any = None,
-) -> Any:
+    f: Function, args: Any = (), method: str | None = None, bracket: Any = None, fprime: Any = None,
+    fprime2: Any = None, x0: Any = None, x1: Any = None, xtol: Any = None, rtol: Any = None,
+    maxiter: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A root of a function of one variable, in a ``bracket`` or from an initial guess ``x0``.
 
     "ridder" and "toms748" are computed by Brent's method. Newton's method without ``fprime``

@@ -36,15 +36,10 @@ _ITERATIVE = {"bicgstab": bicgstab, "cg": cg, "gmres": gmres, "lgmres": lgmres, 
 
 @boundary
 def implicit(
-    solver: Function,
-    /,
-    *,
-    equation: Function | None = None,
-    objective: Function | None = None,
-    residuals: Function | None = None,
-    linear_solve: str | Function = "dense",
+    solver: Function, /, *, equation: Function | None = None, objective: Function | None = None,
+    residuals: Function | None = None, linear_solve: str | Function = "dense",
     require_success: bool = True,
-) -> Callable[..., Any]:
+) -> Callable[..., Any]:  # fmt: skip
     """A solver's solution as a function of the parameters, by implicit differentiation.
 
     The solver may be any function of `scipy.optimize`, with any options. It is called with plain

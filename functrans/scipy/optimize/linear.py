@@ -66,18 +66,10 @@ def nnls(A: Any, b: Any, *, maxiter: Any = None, atol: Any = None) -> Any:
 
 @within_traces("scipy.optimize:lsq_linear")
 def lsq_linear(
-    A: Any,
-    b: Any,
-    bounds: Any = (-np.inf, np.inf),
-    method: str = "trf",
-    tol: float = 1e-10,
-    lsq_solver: Any = None,
-    lsmr_tol: Any = None,
-    max_iter: Any = None,
-    verbose: int = 0,
-    *,
+    A: Any, b: Any, bounds: Any = (-np.inf, np.inf), method: str = "trf", tol: float = 1e-10,
+    lsq_solver: Any = None, lsmr_tol: Any = None, max_iter: Any = None, verbose: int = 0, *,
     lsmr_maxiter: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Bounded least squares: the ``x`` within bounds that minimises ``norm(A @ x - b)``.
 
     The derivative of the elements inside their bounds is that of the least-squares problem in these
@@ -123,18 +115,10 @@ def lsq_linear(
 
 @within_traces("scipy.optimize:linprog")
 def linprog(
-    c: Any,
-    A_ub: Any = None,
-    b_ub: Any = None,
-    A_eq: Any = None,
-    b_eq: Any = None,
-    bounds: Any = (0, None),
-    method: str = "highs",
-    callback: Any = None,
-    options: Any = None,
-    x0: Any = None,
-    integrality: Any = None,
-) -> Any:
+    c: Any, A_ub: Any = None, b_ub: Any = None, A_eq: Any = None, b_eq: Any = None,
+    bounds: Any = (0, None), method: str = "highs", callback: Any = None, options: Any = None,
+    x0: Any = None, integrality: Any = None,
+) -> Any:  # fmt: skip
     """Linear programming: the ``x`` that minimises ``c @ x`` under linear constraints.
 
     The derivative is that of the optimal vertex for a fixed active set. At a degenerate vertex,

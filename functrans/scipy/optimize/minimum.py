@@ -93,19 +93,10 @@ def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, 
 
 @within_traces("scipy.optimize:minimize")
 def minimize(
-    fun: Function,
-    x0: Any,
-    args: Any = (),
-    method: Any = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
-    bounds: Any = None,
-    constraints: Any = (),
-    tol: Any = None,
-    callback: Any = None,
-    options: Any = None,
-) -> Any:
+    fun: Function, x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None,
+    hessp: Any = None, bounds: Any = None, constraints: Any = (), tol: Any = None,
+    callback: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A local minimum of a smooth function of a vector, from an initial guess.
 
     The method is BFGS, whichever ``method`` is given, with the gradient of ``fun`` by reverse mode,
@@ -175,6 +166,11 @@ def minimize(
 
     x = custom_root(grad(function), guess, lambda f, x: descended(x)[0], dense_solve)
     _, success, count = map(stop_gradient, descended(guess))
+    return _found(function, x, success, count)
+
+
+def _found(function: Function, x: Any, success: Any, count: Any) -> Any:
+    """The result for a minimum."""
     value, slope = value_and_grad(function)(x)
     return result_of(
         x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
@@ -219,13 +215,7 @@ def _constrained(
     functions = [function, *ends, *(side for _, side in kinds)]
     x, success, count = on_the_host(solver, functions, guess, types)
     x = implicit_minimum(function, x, region)
-    value, slope = value_and_grad(function)(x)
-    return result_of(
-        x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
-        message=said_of(
-            success, "Optimization terminated successfully.", "Desired error not achieved."
-        ),
-    )  # fmt: skip
+    return _found(function, x, success, count)
 
 
 _GOLDEN, _GROWTH = (3 - 5**0.5) / 2, (1 + 5**0.5) / 2
@@ -234,14 +224,9 @@ _MOST_STEPS = 100
 
 @within_traces("scipy.optimize:minimize_scalar")
 def minimize_scalar(
-    fun: Function,
-    bracket: Any = None,
-    bounds: Any = None,
-    args: Any = (),
-    method: Any = None,
-    tol: Any = None,
-    options: Any = None,
-) -> Any:
+    fun: Function, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None,
+    tol: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A local minimum of a smooth function of one variable, optionally within ``bounds``.
 
     The method is golden-section search, within the bounds or the bracket. The minimum is

@@ -140,17 +140,9 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
     find = _BRACKETED[name]
 
     def public(
-        f: Function,
-        a: Any,
-        b: Any,
-        args: Any = (),
-        xtol: Any = 2e-12,
-        rtol: Any = 4 * _EPS,
-        maxiter: int = 100,
-        full_output: bool = False,
-        disp: bool = True,
-        k: int = 1,
-    ) -> Any:
+        f: Function, a: Any, b: Any, args: Any = (), xtol: Any = 2e-12, rtol: Any = 4 * _EPS,
+        maxiter: int = 100, full_output: bool = False, disp: bool = True, k: int = 1,
+    ) -> Any:  # fmt: skip
         args = args if isinstance(args, tuple) else (args,)
         a, b = (stop_gradient(double(x)) for x in (a, b))
 

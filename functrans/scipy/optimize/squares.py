@@ -106,28 +106,12 @@ def _by_scipy(residuals: Function, guess: Any, bounds: Any, options: dict[str, A
 
 @within_traces("scipy.optimize:least_squares")
 def least_squares(
-    fun: Function,
-    x0: Any,
-    jac: Any = "2-point",
-    bounds: Any = None,
-    method: str = "trf",
-    ftol: Any = 1e-8,
-    xtol: Any = 1e-8,
-    gtol: Any = 1e-8,
-    x_scale: Any = None,
-    loss: Any = "linear",
-    f_scale: float = 1.0,
-    diff_step: Any = None,
-    tr_solver: Any = None,
-    tr_options: Any = None,
-    jac_sparsity: Any = None,
-    max_nfev: Any = None,
-    verbose: int = 0,
-    args: Any = (),
-    kwargs: Any = None,
-    callback: Any = None,
-    workers: Any = None,
-) -> Any:
+    fun: Function, x0: Any, jac: Any = "2-point", bounds: Any = None, method: str = "trf",
+    ftol: Any = 1e-8, xtol: Any = 1e-8, gtol: Any = 1e-8, x_scale: Any = None, loss: Any = "linear",
+    f_scale: float = 1.0, diff_step: Any = None, tr_solver: Any = None, tr_options: Any = None,
+    jac_sparsity: Any = None, max_nfev: Any = None, verbose: int = 0, args: Any = (),
+    kwargs: Any = None, callback: Any = None, workers: Any = None,
+) -> Any:  # fmt: skip
     """Nonlinear least squares: minimise half the sum of squared residuals, from an initial guess.
 
     The method is Levenberg-Marquardt, with automatic derivatives of ``fun``. With bounds, or with a
@@ -208,21 +192,10 @@ def _message(status: Any) -> str:
 
 @within_traces("scipy.optimize:curve_fit")
 def curve_fit(
-    f: Function,
-    xdata: Any,
-    ydata: Any,
-    p0: Any = None,
-    sigma: Any = None,
-    absolute_sigma: bool = False,
-    check_finite: Any = None,
-    bounds: Any = None,
-    method: Any = None,
-    jac: Any = None,
-    *,
-    full_output: bool = False,
-    nan_policy: Any = None,
-    **options: Any,
-) -> Any:
+    f: Function, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None,
+    absolute_sigma: bool = False, check_finite: Any = None, bounds: Any = None, method: Any = None,
+    jac: Any = None, *, full_output: bool = False, nan_policy: Any = None, **options: Any,
+) -> Any:  # fmt: skip
     """Fit the parameters of a function to data by least squares, and estimate their covariances.
 
     Parameters
@@ -405,20 +378,10 @@ def _start(size: int, bounds: Any) -> Any:
 
 @within_traces("scipy.optimize:leastsq")
 def leastsq(
-    func: Function,
-    x0: Any,
-    args: Any = (),
-    Dfun: Any = None,
-    full_output: Any = False,
-    col_deriv: Any = False,
-    ftol: Any = 1.49012e-08,
-    xtol: Any = 1.49012e-08,
-    gtol: Any = 0.0,
-    maxfev: int = 0,
-    epsfcn: Any = None,
-    factor: float = 100,
-    diag: Any = None,
-) -> Any:
+    func: Function, x0: Any, args: Any = (), Dfun: Any = None, full_output: Any = False,
+    col_deriv: Any = False, ftol: Any = 1.49012e-08, xtol: Any = 1.49012e-08, gtol: Any = 0.0,
+    maxfev: int = 0, epsfcn: Any = None, factor: float = 100, diag: Any = None,
+) -> Any:  # fmt: skip
     """The ``x`` of `least_squares`, and its status: 1 to 4 for success.
 
     Examples

@@ -60,15 +60,9 @@ def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]
 
 @within_traces("scipy.optimize:root")
 def root(
-    fun: Function,
-    x0: Any,
-    args: Any = (),
-    method: str = "hybr",
-    jac: Any = None,
-    tol: Any = None,
-    callback: Any = None,
-    options: Any = None,
-) -> Any:
+    fun: Function, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, tol: Any = None,
+    callback: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
     """A root of a vector function, from an initial guess.
 
     The method is Newton's with a line search, whichever ``method`` is given, with the automatic
@@ -127,19 +121,10 @@ def root(
 
 @within_traces("scipy.optimize:fsolve")
 def fsolve(
-    func: Function,
-    x0: Any,
-    args: Any = (),
-    fprime: Any = None,
-    full_output: int = 0,
-    col_deriv: int = 0,
-    xtol: float = 1.49012e-08,
-    maxfev: int = 0,
-    band: Any = None,
-    epsfcn: Any = None,
-    factor: float = 100,
-    diag: Any = None,
-) -> Any:
+    func: Function, x0: Any, args: Any = (), fprime: Any = None, full_output: int = 0,
+    col_deriv: int = 0, xtol: float = 1.49012e-08, maxfev: int = 0, band: Any = None,
+    epsfcn: Any = None, factor: float = 100, diag: Any = None,
+) -> Any:  # fmt: skip
     """A root of a vector function, from an initial guess: the ``x`` of `root`.
 
     With ``full_output``, also a dictionary with ``fvec``, 1 if the root was found, and a message.

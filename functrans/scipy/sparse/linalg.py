@@ -181,13 +181,9 @@ def factorized(A: Any) -> Solve:
 
 @within_traces("scipy.sparse.linalg:spsolve_triangular")
 def spsolve_triangular(
-    A: Any,
-    b: Any,
-    lower: bool = True,
-    overwrite_A: bool = False,
-    overwrite_b: bool = False,
+    A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Solve ``A x = b`` for a sparse triangular matrix.
 
     Examples
@@ -209,16 +205,9 @@ def spsolve_triangular(
 
 @within_traces("scipy.sparse.linalg:cg")
 def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    rtol: Any = 1e-5,
-    atol: Any = 0.0,
-    maxiter: Any = None,
-    M: Any = None,
-    callback: Any = None,
-) -> Any:
+    A: Any, b: Any, x0: Any = None, *, rtol: Any = 1e-5, atol: Any = 0.0, maxiter: Any = None,
+    M: Any = None, callback: Any = None,
+) -> Any:  # fmt: skip
     """Solve ``A x = b`` by conjugate gradients, for a Hermitian positive definite matrix.
 
     The derivative is implicit: the system is solved again, by the same method and to the same
@@ -316,14 +305,9 @@ _TERMS, _REACH = 55, 9.9
 
 @within_traces("scipy.sparse.linalg:expm_multiply")
 def expm_multiply(
-    A: Any,
-    B: Any,
-    start: Any = None,
-    stop: Any = None,
-    num: Any = None,
-    endpoint: Any = None,
+    A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None, endpoint: Any = None,
     traceA: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The product of the exponential of a constant matrix and an array.
 
     It is computed by scaling: a truncated Taylor series of ``exp(A / s)`` is applied ``s`` times.

@@ -8,7 +8,8 @@ derivative.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,6 +149,7 @@ class Distribution:
     def __init__(self, row: Row) -> None:
         self._row = row
         self.name = row.name
+        self._methods: Iterable[str] = METHODS
 
     def __repr__(self) -> str:
         return f"functrans.scipy.stats.{self.name}"
@@ -157,34 +159,38 @@ class Distribution:
         return Frozen(self, args, kwargs)
 
     def __getattr__(self, method: str) -> Any:
-        if method not in METHODS and (method.startswith("_") or not hasattr(self._scipy(), method)):
+        if method.startswith("_"):  # also of a copy, which has no name yet
+            raise AttributeError(method)
+        if method not in self._methods and not hasattr(self._scipy(), method):
             raise AttributeError(f"{self!r} has no attribute {method!r}")
-        return Method(self._row, method)
+        return Method(self, method)
 
     def __dir__(self) -> list[str]:
-        return sorted({*METHODS, *dir(self._scipy())})
+        return sorted({*self._methods, *dir(self._scipy())})
 
     def _scipy(self) -> Any:
         return getattr(_stats.resolve(), self.name)
+
+    def _traced(self, method: str) -> Function:
+        return partial(_method_of(self._row, method), self._row)
 
 
 class Method:
     """A descriptor for a method, which dispatches to the traced form if an argument is traced."""
 
-    def __init__(self, row: Row, name: str) -> None:
-        self._row = row
-        self._name = name
+    def __init__(self, of: Distribution, name: str) -> None:
+        self._of = of
+        self.__name__ = name
 
     def __repr__(self) -> str:
-        return f"functrans.scipy.stats.{self._row.name}.{self._name}"
+        return f"{self._of!r}.{self.__name__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-            method = _method_of(self._row, self._name)
-            return method(self._row, *args, **kwargs)
+            return self._of._traced(self.__name__)(*args, **kwargs)
         if holds_device(args, kwargs):
-            return callers[-1](self, args, kwargs, f"scipy.stats.{self._row.name}.{self._name}")
-        return getattr(getattr(_stats.resolve(), self._row.name), self._name)(*args, **kwargs)
+            return callers[-1](self, args, kwargs, f"scipy.stats.{self._of.name}.{self.__name__}")
+        return getattr(self._of._scipy(), self.__name__)(*args, **kwargs)
 
 
 class Frozen:

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.on_device import callers, holds_device
-from functrans.lazily import lazy
 from functrans.numpy import linalg
 from functrans.numpy.arrays import inexact, known
 from functrans.numpy.creation import eye, zeros
@@ -32,13 +30,11 @@ from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import digamma, gammaln, gammaln_difference
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
-from functrans.scipy.define import any_traced
 from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
+from functrans.scipy.stats.distribution import Distribution
 from functrans.scipy.stats.standard import log_ive
 from functrans.trace.source import located, user_source
-
-_stats = lazy("scipy:stats")
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -55,7 +51,7 @@ class Family(NamedTuple):
     """Functions of the parameters alone, by SciPy's names."""
 
 
-class Multivariate:
+class Multivariate(Distribution):
     """A SciPy distribution of vectors or matrices that accepts traced values.
 
     It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete), and some have moments; plain
@@ -74,55 +70,16 @@ class Multivariate:
     def __init__(self, family: Family) -> None:
         self._family = family
         self.name = family.name
+        self._methods = (family.log, family.log.removeprefix("log"), *family.moments)
 
-    def __repr__(self) -> str:
-        return f"functrans.scipy.stats.{self.name}"
-
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or not hasattr(getattr(_stats.resolve(), self.name), method):
-            raise AttributeError(f"{self!r} has no attribute {method!r}")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if any_traced(args, kwargs):
-                return self._traced(method, args, kwargs)
-            if holds_device(args, kwargs):
-                return callers[-1](call, args, kwargs, f"scipy.stats.{self.name}.{method}")
-            return getattr(getattr(_stats.resolve(), self.name), method)(*args, **kwargs)
-
-        call.__name__ = method
-        return call
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The distribution with its parameters fixed."""
-        return _Fixed(self, args, kwargs)
-
-    def _traced(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _traced(self, method: str) -> Callable[..., Any]:
         family = self._family
-        if method == family.log:
-            return family.density(*args, **kwargs)
-        if method == family.log.removeprefix("log"):
-            return exp(family.density(*args, **kwargs))
-        if method in family.moments:
-            return family.moments[method](*args, **kwargs)
-        has = ", ".join((family.log, family.log.removeprefix("log"), *family.moments))
-        refuse(f"scipy.stats.{self.name}.{method}", f"of its methods, {has} are")
-
-
-class _Fixed:
-    """A distribution with fixed parameters: its methods take only points."""
-
-    def __init__(
-        self, distribution: Multivariate, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self.dist = distribution
-        self.args = args
-        self.kwds = kwargs
-
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
-        function = getattr(self.dist, method)
-        return lambda *points: function(*points, *self.args, **self.kwds)
+        if method not in self._methods:
+            has = ", ".join(self._methods)
+            refuse(f"scipy.stats.{self.name}.{method}", f"of its methods, {has} are")
+        if f"log{method}" == family.log:
+            return lambda *args, **kwargs: exp(family.density(*args, **kwargs))
+        return family.moments.get(method, family.density)
 
 
 # -- normal and t ----------------------------------------------------------------------------------
@@ -363,25 +320,16 @@ def _as_matrices(x: Any, size: int) -> Any:
     return x if x.ndim == 2 else eye(size) * x
 
 
-def _wishart(x: Any, df: Any, scale: Any) -> Any:
+def _wishart(x: Any, df: Any, scale: Any, way: int = 1) -> Any:
+    """The log-density of Wishart's distribution, or of that of its inverses, for ``way = -1``."""
     scale, df = _as_scale(scale), inexact(df)
     size = scale.shape[-1]
     x = _as_matrices(x, size)
-    factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
-    quotient = solve_triangular(factor, of_x, lower=True)
-    shape = (df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
-    front = 0.5 * df * size * math.log(2) + df * _log_diagonal(factor)
-    return squeeze(shape - front - _log_multigamma(0.5 * df, size))
-
-
-def _inverse_wishart(x: Any, df: Any, scale: Any) -> Any:
-    scale, df = _as_scale(scale), inexact(df)
-    size = scale.shape[-1]
-    x = _as_matrices(x, size)
-    factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
-    quotient = solve_triangular(of_x, factor, lower=True)
-    shape = -(df + size + 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
-    front = 0.5 * df * size * math.log(2) - df * _log_diagonal(factor)
+    factor, of_x = (linalg.cholesky(matrix) for matrix in (scale, x))
+    divisor, dividend = (factor, of_x)[::way]
+    quotient = solve_triangular(divisor, dividend, lower=True)
+    shape = (way * df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
+    front = 0.5 * df * size * math.log(2) + way * df * _log_diagonal(factor)
     return squeeze(shape - front - _log_multigamma(0.5 * df, size))
 
 
@@ -437,6 +385,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("vonmises_fisher", "logpdf", _von_mises_fisher),
     Family("matrix_normal", "logpdf", _matrix_normal),
     Family("matrix_t", "logpdf", _matrix_t),
-    Family("wishart", "logpdf", _wishart),
-    Family("invwishart", "logpdf", _inverse_wishart),
+    Family("wishart", "logpdf", lambda x, df, scale: _wishart(x, df, scale)),
+    Family("invwishart", "logpdf", lambda x, df, scale: _wishart(x, df, scale, way=-1)),
 )

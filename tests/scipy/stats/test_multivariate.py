@@ -1,5 +1,7 @@
 """Distributions of vectors and matrices against SciPy's, and their derivatives."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -108,3 +110,8 @@ def test_entropies_of_normals():
         jit(entropy)(mean, 2.0), scipy.stats.multivariate_normal.entropy(mean, 2.0)
     )
     check_grads(lambda factor: entropy(mean, factor @ factor.T), (rows,))
+
+
+@pytest.mark.parametrize("name", ["norm", "multivariate_normal"])
+def test_copies_of_distributions(name):
+    assert copy.copy(getattr(stats, name)).name == name

@@ -131,13 +131,9 @@ def _message(eqn: Eqn, code: str) -> Message:
 
 
 def _send(
-    at: Emission,
-    counts: tuple[int, int],
-    x: Buffer,
-    out: Buffer,
-    partners: Sequence[Scalar] = (),
+    at: Emission, counts: tuple[int, int], x: Buffer, out: Buffer, partners: Sequence[Scalar] = (),
     before: Sequence[Statement] = (),
-) -> None:
+) -> None:  # fmt: skip
     code = _code(at.eqn)
     assert code is not None
     status = at.scratch("status", INT, (1,))

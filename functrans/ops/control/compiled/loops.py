@@ -140,12 +140,9 @@ class _Loop:
         """The carries whose only buffer is that of the result."""
 
     def _call(
-        self,
-        loop: Sequence[Statement],
-        inner: Sequence[Inner],
-        work: int,
+        self, loop: Sequence[Statement], inner: Sequence[Inner], work: int,
         private: Sequence[Buffer] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         values = [self.next_carry[number] for number in self.updates]
         stack = (*(row for each in inner for row in each.scratch), *private, *values)
         stack = (*stack, *self.written)

@@ -367,13 +367,9 @@ class _Direct:
         return tuple(self.at.simplify(element[label]) for label in self.out_labels)
 
     def _summed(
-        self,
-        block: _Block,
-        panel: Tile,
-        members: Sequence[tuple[At, Scalar]],
-        sums: tuple[Scalar, ...],
-        lines: Mapping[int, tuple[Scalar, Scalar]] | None = None,
-    ) -> Reduce:
+        self, block: _Block, panel: Tile, members: Sequence[tuple[At, Scalar]],
+        sums: tuple[Scalar, ...], lines: Mapping[int, tuple[Scalar, Scalar]] | None = None,
+    ) -> Reduce:  # fmt: skip
         """The statement that sums the terms of positions, each with one of a panel's features.
 
         The positions are equal along all axes but the last, or between the first and last ``lines``

@@ -25,6 +25,7 @@ from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.gamma import rgamma
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
+    by_slopes,
     composed,
     computed,
     part,
@@ -48,25 +49,16 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 # -- first and second kind -------------------------------------------------------------------------
 
-jv: Primitive = special(
-    "jv", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jv(v - 1, x) - jv(v + 1, x)))],
-)  # fmt: skip
 
-jve: Primitive = special(
-    "jve", _ORDER_AND_POINT, promotion=real("jve"),
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jve(v - 1, x) - jve(v + 1, x)))],
-)  # fmt: skip
+def _cylinder(name: str, **slots: Any) -> Primitive:
+    """A function whose slope is half the difference of its neighbours in the order."""
+    slope = by_slopes(ORDER, lambda v, x: 0.5 * (family(v - 1, x) - family(v + 1, x)))
+    family: Primitive = special(name, _ORDER_AND_POINT, slope, **slots)
+    return family
 
-yv: Primitive = special(
-    "yv", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yv(v - 1, x) - yv(v + 1, x)))],
-)  # fmt: skip
 
-yve: Primitive = special(
-    "yve", _ORDER_AND_POINT, promotion=real("yve"),
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
-)  # fmt: skip
+jv, yv = _cylinder("jv"), _cylinder("yv")
+jve, yve = (_cylinder(name, promotion=real(name)) for name in ("jve", "yve"))
 
 # integer orders, which are known when a program is compiled
 
@@ -89,18 +81,16 @@ yv_whole: Primitive = computed(
 )  # fmt: skip
 
 j1: Primitive = special(
-    "j1", reals(-5, 5), scalar=vecmath.j1,
-    jvp=lambda x, out, dx: dx * (0.5 * (j0(x) - jv_whole(x, n=2))),
-)  # fmt: skip
+    "j1", reals(-5, 5), by_slopes(lambda x: 0.5 * (j0(x) - jv_whole(x, n=2))), scalar=vecmath.j1
+)
 
-j0: Primitive = special("j0", reals(-5, 5), scalar=vecmath.j0, jvp=lambda x, out, dx: dx * -j1(x))
+j0: Primitive = special("j0", reals(-5, 5), by_slopes(lambda x: -j1(x)), scalar=vecmath.j0)
 
 y1: Primitive = special(
-    "y1", reals(0.5, 5), scalar=vecmath.y1,
-    jvp=lambda x, out, dx: dx * (0.5 * (y0(x) - yv_whole(x, n=2))),
-)  # fmt: skip
+    "y1", reals(0.5, 5), by_slopes(lambda x: 0.5 * (y0(x) - yv_whole(x, n=2))), scalar=vecmath.y1
+)
 
-y0: Primitive = special("y0", reals(0.5, 5), scalar=vecmath.y0, jvp=lambda x, out, dx: dx * -y1(x))
+y0: Primitive = special("y0", reals(0.5, 5), by_slopes(lambda x: -y1(x)), scalar=vecmath.y0)
 
 # -- modified --------------------------------------------------------------------------------------
 
@@ -128,14 +118,12 @@ def _scaled_slope(x: Any, out: Any, near: Any, v: Any, of_second_kind: bool = Fa
 
 
 iv: Primitive = special(
-    "iv", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (iv(v - 1, x) + iv(v + 1, x)))],
-)  # fmt: skip
+    "iv", _ORDER_AND_POINT, by_slopes(ORDER, lambda v, x: 0.5 * (iv(v - 1, x) + iv(v + 1, x)))
+)
 
 kv: Primitive = special(
-    "kv", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * (-0.5 * (kv(v - 1, x) + kv(v + 1, x)))],
-)  # fmt: skip
+    "kv", _ORDER_AND_POINT, by_slopes(ORDER, lambda v, x: -0.5 * (kv(v - 1, x) + kv(v + 1, x)))
+)
 
 ive: Primitive = special(
     "ive", _ORDER_AND_POINT, promotion=real("ive"),
@@ -160,9 +148,7 @@ kve: Primitive = special(
 iv_whole: Primitive = computed(
     "iv_whole", numpy=lambda x, *, n: _iv(n, x),
     scalar=lambda x, *, n: vecmath.bessel_i(x, n, scaled=False),
-    jvp=lambda x, out, dx, *, n: (
-        dx * (0.5 * (iv_whole(x, n=abs(n - 1)) + iv_whole(x, n=n + 1)))
-    ),
+    jvp=by_slopes(lambda x, *, n: 0.5 * (iv_whole(x, n=abs(n - 1)) + iv_whole(x, n=n + 1))),
     samples=reals(-3, 3), params={"n": 2},
 )  # fmt: skip
 
@@ -180,9 +166,7 @@ ive_whole: Primitive = computed(
 kv_whole: Primitive = computed(
     "kv_whole", numpy=lambda x, *, n: _kv(n, x),
     scalar=lambda x, *, n: vecmath.bessel_k(x, n, scaled=False),
-    jvp=lambda x, out, dx, *, n: (
-        dx * (-0.5 * (kv_whole(x, n=abs(n - 1)) + kv_whole(x, n=n + 1)))
-    ),
+    jvp=by_slopes(lambda x, *, n: -0.5 * (kv_whole(x, n=abs(n - 1)) + kv_whole(x, n=n + 1))),
     samples=reals(0.5, 5), params={"n": 2},
 )  # fmt: skip
 
@@ -197,13 +181,12 @@ kve_whole: Primitive = computed(
     samples=reals(0.5, 5), params={"n": 2},
 )  # fmt: skip
 
-i0: Primitive = special("i0", reals(-3, 3), scalar=vecmath.i0, jvp=lambda x, out, dx: dx * i1(x))
+i0: Primitive = special("i0", reals(-3, 3), by_slopes(lambda x: i1(x)), scalar=vecmath.i0)
 
 # in LLVM's texts, i1 is a type
 i1: Primitive = special(
     "bessel_i1", ufunc="i1", scalar=vecmath.i1,
-    jvp=lambda x, out, dx: dx * (0.5 * (i0(x) + iv_whole(x, n=2))),
-    samples=reals(-3, 3),
+    jvp=by_slopes(lambda x: 0.5 * (i0(x) + iv_whole(x, n=2))), samples=reals(-3, 3),
 )  # fmt: skip
 
 i0e: Primitive = special(
@@ -218,12 +201,11 @@ i1e: Primitive = special(
     ),
 )  # fmt: skip
 
-k0: Primitive = special("k0", reals(0.5, 5), scalar=vecmath.k0, jvp=lambda x, out, dx: dx * -k1(x))
+k0: Primitive = special("k0", reals(0.5, 5), by_slopes(lambda x: -k1(x)), scalar=vecmath.k0)
 
 k1: Primitive = special(
-    "k1", reals(0.5, 5), scalar=vecmath.k1,
-    jvp=lambda x, out, dx: dx * (-0.5 * (k0(x) + kv_whole(x, n=2))),
-)  # fmt: skip
+    "k1", reals(0.5, 5), by_slopes(lambda x: -0.5 * (k0(x) + kv_whole(x, n=2))), scalar=vecmath.k1
+)
 
 k0e: Primitive = special(
     "k0e", reals(0.5, 5), scalar=vecmath.k0e,
@@ -269,35 +251,32 @@ def _less_one_over(function: Any, x: Any, sign_of_square: int) -> Any:
     return select(near, series, (function(far) - 1) / far)
 
 
-itj0: Primitive = part("itj0", "itj0y0", 0, reals(0.5, 5), lambda x, out, dx: dx * j0(x))
-ity0: Primitive = part("ity0", "itj0y0", 1, reals(0.5, 5), lambda x, out, dx: dx * y0(x))
+itj0: Primitive = part("itj0", "itj0y0", 0, reals(0.5, 5), by_slopes(lambda x: j0(x)))
+ity0: Primitive = part("ity0", "itj0y0", 1, reals(0.5, 5), by_slopes(lambda x: y0(x)))
 parts("itj0y0", itj0, ity0)
 
-iti0: Primitive = part("iti0", "iti0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * i0(x))
-itk0: Primitive = part("itk0", "iti0k0", 1, reals(0.5, 5), lambda x, out, dx: dx * k0(x))
+iti0: Primitive = part("iti0", "iti0k0", 0, reals(0.5, 5), by_slopes(lambda x: i0(x)))
+itk0: Primitive = part("itk0", "iti0k0", 1, reals(0.5, 5), by_slopes(lambda x: k0(x)))
 parts("iti0k0", iti0, itk0)
 
 it2j0: Primitive = part(
     "it2j0", "it2j0y0", 0, reals(0.5, 5), lambda x, out, dx: -dx * _less_one_over(j0, x, -1)
 )
-it2y0: Primitive = part("it2y0", "it2j0y0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (y0(x) / x))
+it2y0: Primitive = part("it2y0", "it2j0y0", 1, reals(0.5, 5), by_slopes(lambda x: -y0(x) / x))
 parts("it2j0y0", it2j0, it2y0)
 
 it2i0: Primitive = part(
     "it2i0", "it2i0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * _less_one_over(i0, x, 1)
 )
-it2k0: Primitive = part("it2k0", "it2i0k0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (k0(x) / x))
+it2k0: Primitive = part("it2k0", "it2i0k0", 1, reals(0.5, 5), by_slopes(lambda x: -k0(x) / x))
 parts("it2i0k0", it2i0, it2k0)
 
 besselpoly: Primitive = special(
     "besselpoly", [reals(0.5, 3), reals(0.5, 3), reals(1.5, 3)],
-    jvp=[
-        lambda a, lmbda, nu, out, da: (
-            da * (besselpoly(a, lmbda + 1, nu - 1) - besselpoly(a, lmbda + 1, nu + 1))
-        ),
-        NO_CLOSED_FORM,
-        ORDER,
-    ],
+    by_slopes(
+        lambda a, lmbda, nu: besselpoly(a, lmbda + 1, nu - 1) - besselpoly(a, lmbda + 1, nu + 1),
+        NO_CLOSED_FORM, ORDER,
+    ),
 )  # fmt: skip
 
 # -- Struve ----------------------------------------------------------------------------------------
@@ -319,15 +298,15 @@ def _slope_of_struve(function: Any, sign: int, v: Any, x: Any, out: Any) -> Any:
 
 struve: Primitive = special(
     "struve", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * _slope_of_struve(struve, -1, v, x, out)],
+    by_slopes(ORDER, lambda v, x, out: _slope_of_struve(struve, -1, v, x, out)),
 )  # fmt: skip
 
 modstruve: Primitive = special(
     "modstruve", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * _slope_of_struve(modstruve, 1, v, x, out)],
+    by_slopes(ORDER, lambda v, x, out: _slope_of_struve(modstruve, 1, v, x, out)),
 )  # fmt: skip
 
-itstruve0: Primitive = special("itstruve0", reals(0.5, 5), lambda x, out, dx: dx * struve(0.0, x))
+itstruve0: Primitive = special("itstruve0", reals(0.5, 5), by_slopes(lambda x: struve(0.0, x)))
 
 itmodstruve0: Primitive = special(
     "itmodstruve0", reals(0.5, 5), lambda x, out, dx: dx * modstruve(0.0, x)
@@ -339,14 +318,10 @@ it2struve0: Primitive = special(
 
 # -- Airy ------------------------------------------------------------------------------------------
 
-airy_ai: Primitive = part("airy_ai", "airy", 0, reals(-3, 3), lambda x, out, dx: dx * airy_aip(x))
-airy_aip: Primitive = part(
-    "airy_aip", "airy", 1, reals(-3, 3), lambda x, out, dx: dx * (x * airy_ai(x))
-)
-airy_bi: Primitive = part("airy_bi", "airy", 2, reals(-3, 3), lambda x, out, dx: dx * airy_bip(x))
-airy_bip: Primitive = part(
-    "airy_bip", "airy", 3, reals(-3, 3), lambda x, out, dx: dx * (x * airy_bi(x))
-)
+airy_ai: Primitive = part("airy_ai", "airy", 0, reals(-3, 3), by_slopes(lambda x: airy_aip(x)))
+airy_aip: Primitive = part("airy_aip", "airy", 1, reals(-3, 3), by_slopes(lambda x: x * airy_ai(x)))
+airy_bi: Primitive = part("airy_bi", "airy", 2, reals(-3, 3), by_slopes(lambda x: airy_bip(x)))
+airy_bip: Primitive = part("airy_bip", "airy", 3, reals(-3, 3), by_slopes(lambda x: x * airy_bi(x)))
 parts("airy", airy_ai, airy_aip, airy_bi, airy_bip)
 
 
@@ -362,20 +337,18 @@ airye_ai: Primitive = part(
     "airye_ai", "airye", 0, _SCALED, lambda x, out, dx: dx * (airye_aip(x) + _root(x) * out)
 )
 airye_aip: Primitive = part(
-    "airye_aip", "airye", 1, _SCALED,
-    lambda x, out, dx: dx * (x * airye_ai(x) + _root(x) * out),
-)  # fmt: skip
+    "airye_aip", "airye", 1, _SCALED, by_slopes(lambda x, out: x * airye_ai(x) + _root(x) * out)
+)
 airye_bi: Primitive = part(
     "airye_bi", "airye", 2, _SCALED, lambda x, out, dx: dx * (airye_bip(x) - _root(x) * out)
 )
 airye_bip: Primitive = part(
-    "airye_bip", "airye", 3, _SCALED,
-    lambda x, out, dx: dx * (x * airye_bi(x) - _root(x) * out),
-)  # fmt: skip
+    "airye_bip", "airye", 3, _SCALED, by_slopes(lambda x, out: x * airye_bi(x) - _root(x) * out)
+)
 parts("airye", airye_ai, airye_aip, airye_bi, airye_bip)
 
-itairy_ai: Primitive = part("itairy_ai", "itairy", 0, _SCALED, lambda x, out, dx: dx * airy_ai(x))
-itairy_bi: Primitive = part("itairy_bi", "itairy", 1, _SCALED, lambda x, out, dx: dx * airy_bi(x))
+itairy_ai: Primitive = part("itairy_ai", "itairy", 0, _SCALED, by_slopes(lambda x: airy_ai(x)))
+itairy_bi: Primitive = part("itairy_bi", "itairy", 1, _SCALED, by_slopes(lambda x: airy_bi(x)))
 itairy_left_ai: Primitive = part(
     "itairy_left_ai", "itairy", 2, _SCALED, lambda x, out, dx: dx * airy_ai(-x)
 )
@@ -393,11 +366,11 @@ def _over(slope: Any, x: Any, at_zero: float) -> Any:
 
 _KELVIN = reals(0.5, 5)
 
-ber: Primitive = special("ber", _KELVIN, lambda x, out, dx: dx * berp(x))
-bei: Primitive = special("bei", _KELVIN, lambda x, out, dx: dx * beip(x))
-ker: Primitive = special("ker", _KELVIN, lambda x, out, dx: dx * kerp(x))
-kei: Primitive = special("kei", _KELVIN, lambda x, out, dx: dx * keip(x))
-berp: Primitive = special("berp", _KELVIN, lambda x, out, dx: -dx * (bei(x) + _over(out, x, 0)))
-beip: Primitive = special("beip", _KELVIN, lambda x, out, dx: dx * (ber(x) - _over(out, x, 0.5)))
-kerp: Primitive = special("kerp", _KELVIN, lambda x, out, dx: -dx * (kei(x) + out / x))
-keip: Primitive = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - _over(out, x, 0.5)))
+ber: Primitive = special("ber", _KELVIN, by_slopes(lambda x: berp(x)))
+bei: Primitive = special("bei", _KELVIN, by_slopes(lambda x: beip(x)))
+ker: Primitive = special("ker", _KELVIN, by_slopes(lambda x: kerp(x)))
+kei: Primitive = special("kei", _KELVIN, by_slopes(lambda x: keip(x)))
+berp: Primitive = special("berp", _KELVIN, by_slopes(lambda x, out: -(bei(x) + _over(out, x, 0))))
+beip: Primitive = special("beip", _KELVIN, by_slopes(lambda x, out: ber(x) - _over(out, x, 0.5)))
+kerp: Primitive = special("kerp", _KELVIN, by_slopes(lambda x, out: -(kei(x) + out / x)))
+keip: Primitive = special("keip", _KELVIN, by_slopes(lambda x, out: ker(x) - _over(out, x, 0.5)))

@@ -21,7 +21,7 @@ from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
-from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
+from functrans.ops.elementwise.special.scipy import by_slopes, computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -102,19 +102,16 @@ elliprg: Primitive = special(
 # -- complete --------------------------------------------------------------------------------------
 
 ellipkm1: Primitive = special(
-    "ellipkm1", reals(0.1, 2),
-    jvp=lambda p, out, dp: dp * (elliprd(0.0, 1.0, p) * (-1 / 6)),
-)  # fmt: skip
+    "ellipkm1", reals(0.1, 2), by_slopes(lambda p: elliprd(0.0, 1.0, p) * (-1 / 6))
+)
 
 ellipk: Primitive = special(
-    "ellipk", reals(-2, 0.9),
-    jvp=lambda m, out, dm: dm * (elliprd(0.0, 1.0, 1 - m) * (1 / 6)),
-)  # fmt: skip
+    "ellipk", reals(-2, 0.9), by_slopes(lambda m: elliprd(0.0, 1.0, 1 - m) * (1 / 6))
+)
 
 ellipe: Primitive = special(
-    "ellipe", reals(-2, 0.9),
-    jvp=lambda m, out, dm: dm * (elliprd(0.0, 1 - m, 1.0) * (-1 / 6)),
-)  # fmt: skip
+    "ellipe", reals(-2, 0.9), by_slopes(lambda m: elliprd(0.0, 1 - m, 1.0) * (-1 / 6))
+)
 
 # -- incomplete ------------------------------------------------------------------------------------
 
@@ -160,10 +157,7 @@ ellipkinc: Primitive = special(
 
 ellipeinc: Primitive = special(
     "ellipeinc", _AMPLITUDE,
-    jvp=[
-        lambda phi, m, out, dphi: dphi * _modular(phi, m),
-        lambda phi, m, out, dm: dm * _slope_of_e(phi, m),
-    ],
+    by_slopes(lambda phi, m: _modular(phi, m), lambda phi, m: _slope_of_e(phi, m)),
 )  # fmt: skip
 
 # -- Jacobi's functions: all of them through the amplitude, whose sine is sn -----------------------
@@ -177,10 +171,7 @@ def _amplitude_by_m(u: Any, m: Any) -> Any:
 
 elliptic_amplitude: Primitive = part(
     "elliptic_amplitude", "ellipj", 3, _ARGUMENT,
-    jvp=[
-        lambda u, m, out, du: du * elliptic_dn(u, m),
-        lambda u, m, out, dm: dm * _amplitude_by_m(u, m),
-    ],
+    by_slopes(lambda u, m: elliptic_dn(u, m), lambda u, m: _amplitude_by_m(u, m)),
 )  # fmt: skip
 
 elliptic_sn: Primitive = part(

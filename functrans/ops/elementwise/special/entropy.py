@@ -15,7 +15,7 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal, les
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import log_of_base, power, power_less_one, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
-from functrans.ops.elementwise.special.scipy import computed, ratio, real, special
+from functrans.ops.elementwise.special.scipy import by_slopes, computed, ratio, real, special
 from functrans.ops.samples import reals
 
 log_expit: Primitive = special(
@@ -24,11 +24,8 @@ log_expit: Primitive = special(
 )  # fmt: skip
 
 xlogy: Primitive = special(
-    "xlogy", [reals(-3, 3), reals(0.1, 10)], scalar=vecmath.xlogy,
-    jvp=[
-        lambda x, y, out, dx: dx * log(y),
-        lambda x, y, out, dy: dy * ratio(x, y),
-    ],
+    "xlogy", [reals(-3, 3), reals(0.1, 10)],
+    by_slopes(lambda x, y: log(y), lambda x, y: ratio(x, y)), scalar=vecmath.xlogy,
 )  # fmt: skip
 
 
@@ -38,11 +35,8 @@ def _xlog1py(x: Scalar, y: Scalar) -> Scalar:
 
 
 xlog1py: Primitive = special(
-    "xlog1py", [reals(-3, 3), reals(-0.9, 10)], scalar=_xlog1py,
-    jvp=[
-        lambda x, y, out, dx: dx * log1p(y),
-        lambda x, y, out, dy: dy * ratio(x, 1 + y),
-    ],
+    "xlog1py", [reals(-3, 3), reals(-0.9, 10)],
+    by_slopes(lambda x, y: log1p(y), lambda x, y: ratio(x, 1 + y)), scalar=_xlog1py,
 )  # fmt: skip
 
 # -- entropies: outside of their domain they are constant and infinite -----------------------------
@@ -105,15 +99,12 @@ def _huber(delta: Scalar, r: Scalar) -> Scalar:
 
 
 huber: Primitive = special(
-    "huber", [reals(1, 2), reals(-3, 3)], scalar=_huber,
-    jvp=[
-        lambda delta, r, out, dd: (
-            dd * masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0))
-        ),
-        lambda delta, r, out, dr: (
-            dr * masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta))
-        ),
-    ],
+    "huber", [reals(1, 2), reals(-3, 3)],
+    by_slopes(
+        lambda delta, r: masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
+        lambda delta, r: masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta)),
+    ),
+    scalar=_huber,
 )  # fmt: skip
 
 
@@ -142,8 +133,7 @@ pseudo_huber: Primitive = special(
 
 exprel_n: Primitive = computed(
     "exprel_n", numpy=exprel_derivative, scalar=vecmath.exprel_derivative,
-    jvp=lambda x, out, dx, *, n: dx * exprel_n(x, n=n + 1),
-    samples=reals(-3, 3), params={"n": 1},
+    jvp=by_slopes(lambda x, *, n: exprel_n(x, n=n + 1)), samples=reals(-3, 3), params={"n": 1},
 )  # fmt: skip
 
 log1prel_n: Primitive = computed(
@@ -164,7 +154,7 @@ def _slope_of_spence(x: Any) -> Any:
     return select(small, log(inner) / (1 - inner), -log1prel_n(select(small, 1.0, x) - 1, n=0))
 
 
-spence: Primitive = special("spence", reals(0.1, 5), lambda x, out, dx: dx * _slope_of_spence(x))
+spence: Primitive = special("spence", reals(0.1, 5), by_slopes(lambda x: _slope_of_spence(x)))
 
 # -- Box and Cox -----------------------------------------------------------------------------------
 
@@ -178,11 +168,9 @@ def _by_lambda(log_x: Any, lmbda: Any) -> Any:
 
 
 boxcox: Primitive = special(
-    "boxcox", [reals(0.1, 5), reals(-2, 2)], scalar=vecmath.boxcox,
-    jvp=[
-        lambda x, lmbda, out, dx: dx * power(x, lmbda - 1),
-        lambda x, lmbda, out, dl: dl * _by_lambda(log(x), lmbda),
-    ],
+    "boxcox", [reals(0.1, 5), reals(-2, 2)],
+    by_slopes(lambda x, lmbda: power(x, lmbda - 1), lambda x, lmbda: _by_lambda(log(x), lmbda)),
+    scalar=vecmath.boxcox,
 )  # fmt: skip
 
 boxcox1p: Primitive = special(
@@ -210,9 +198,7 @@ inv_boxcox1p: Primitive = special(
 )  # fmt: skip
 
 powm1: Primitive = special(
-    "powm1", [reals(0.1, 5), reals(-2, 2)], scalar=vecmath.powm1,
-    jvp=[
-        lambda x, y, out, dx: dx * (y * power_less_one(x, y)),
-        lambda x, y, out, dy: dy * (power(x, y) * log_of_base(x, y)),
-    ],
+    "powm1", [reals(0.1, 5), reals(-2, 2)],
+    by_slopes(lambda x, y: y * power_less_one(x, y), lambda x, y: power(x, y) * log_of_base(x, y)),
+    scalar=vecmath.powm1,
 )  # fmt: skip

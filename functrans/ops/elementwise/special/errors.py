@@ -18,7 +18,7 @@ from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
 from functrans.ops.elementwise.special.faddeeva import derivative_of_w
-from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
+from functrans.ops.elementwise.special.scipy import by_slopes, computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -32,19 +32,19 @@ _OF_W = real("the imaginary part of w", "erfcx and of dawsn")
 
 w_real: Primitive = computed(
     "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
-    jvp=[
-        lambda x, y, out, dx, *, n: dx * w_real(x, y, n=n + 1),
-        lambda x, y, out, dy, *, n: -dy * w_imag(x, y, n=n + 1),
-    ],
+    jvp=by_slopes(
+        lambda x, y, *, n: w_real(x, y, n=n + 1),
+        lambda x, y, *, n: -w_imag(x, y, n=n + 1),
+    ),
     promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 w_imag: Primitive = computed(
     "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag,
-    jvp=[
-        lambda x, y, out, dx, *, n: dx * w_imag(x, y, n=n + 1),
-        lambda x, y, out, dy, *, n: dy * w_real(x, y, n=n + 1),
-    ],
+    jvp=by_slopes(
+        lambda x, y, *, n: w_imag(x, y, n=n + 1),
+        lambda x, y, *, n: w_real(x, y, n=n + 1),
+    ),
     promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
@@ -67,14 +67,11 @@ erfcx: Primitive = special(
     jvp=lambda x, out, dx: dx * -w_imag(0.0, x, n=1),
 )  # fmt: skip
 
-erfi: Primitive = special(
-    "erfi", reals(-2, 2), lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(x * x))
-)
+erfi: Primitive = special("erfi", reals(-2, 2), by_slopes(lambda x: TWO_BY_SQRT_PI * exp(x * x)))
 
 dawsn: Primitive = special(
-    "dawsn", reals(-9, 9),
-    jvp=lambda x, out, dx: dx * (w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI),
-)  # fmt: skip
+    "dawsn", reals(-9, 9), by_slopes(lambda x: w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI)
+)
 
 erfinv: Primitive = special(
     "erfinv", reals(-0.9, 0.9), scalar=vecmath.erfinv,
@@ -111,12 +108,10 @@ ndtri_exp: Primitive = special(
 
 owens_t: Primitive = special(
     "owens_t", [reals(-3, 3), reals(-3, 3)],
-    jvp=[
-        lambda h, a, out, dh: dh * (normal_density(h) * -0.5 * erf(a * h * SQRT_HALF)),
-        lambda h, a, out, da: (
-            da * (exp(-0.5 * h * h * minimum(1 + a * a, 1e300)) / (2 * math.pi * (1 + a * a)))
-        ),
-    ],
+    by_slopes(
+        lambda h, a: normal_density(h) * -0.5 * erf(a * h * SQRT_HALF),
+        lambda h, a: exp(-0.5 * h * h * minimum(1 + a * a, 1e300)) / (2 * math.pi * (1 + a * a)),
+    ),
 )  # fmt: skip
 
 # -- Voigt's profile -------------------------------------------------------------------------------
@@ -146,13 +141,11 @@ voigt_profile: Primitive = special(
 # -- Fresnel's integrals ---------------------------------------------------------------------------
 
 fresnel_s: Primitive = part(
-    "fresnel_s", "fresnel", 0, reals(-2, 2),
-    jvp=lambda x, out, dx: dx * sin(math.pi / 2 * (x * x)),
-)  # fmt: skip
+    "fresnel_s", "fresnel", 0, reals(-2, 2), by_slopes(lambda x: sin(math.pi / 2 * (x * x)))
+)
 
 fresnel_c: Primitive = part(
-    "fresnel_c", "fresnel", 1, reals(-2, 2),
-    jvp=lambda x, out, dx: dx * cos(math.pi / 2 * (x * x)),
-)  # fmt: skip
+    "fresnel_c", "fresnel", 1, reals(-2, 2), by_slopes(lambda x: cos(math.pi / 2 * (x * x)))
+)
 
 parts("fresnel", fresnel_s, fresnel_c)

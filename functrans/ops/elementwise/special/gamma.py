@@ -29,7 +29,7 @@ from functrans.ops.elementwise.special.polygammas import (
     polygamma_of,
     zeta_derivative,
 )
-from functrans.ops.elementwise.special.scipy import computed, real, special
+from functrans.ops.elementwise.special.scipy import by_slopes, computed, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 from functrans.trace import protocols
@@ -37,9 +37,8 @@ from functrans.trace import protocols
 # -- the gamma function ----------------------------------------------------------------------------
 
 gammaln: Primitive = special(
-    "gammaln", reals(0.5, 5), scalar=vecmath.lgamma,
-    jvp=lambda x, out, dx: dx * digamma(x),
-)  # fmt: skip
+    "gammaln", reals(0.5, 5), by_slopes(lambda x: digamma(x)), scalar=vecmath.lgamma
+)
 
 
 def _loggamma(x: Scalar) -> Scalar:
@@ -47,16 +46,14 @@ def _loggamma(x: Scalar) -> Scalar:
 
 
 loggamma: Primitive = special(
-    "loggamma", reals(0.5, 5), scalar=_loggamma,
-    jvp=lambda x, out, dx: dx * digamma(x),
-)  # fmt: skip
+    "loggamma", reals(0.5, 5), by_slopes(lambda x: digamma(x)), scalar=_loggamma
+)
 
 gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE, scalar=vecmath.gammasgn)
 
 gamma: Primitive = special(
-    "gamma", reals(0.5, 5), scalar=vecmath.gamma,
-    jvp=lambda x, out, dx: dx * (out * digamma(x)),
-)  # fmt: skip
+    "gamma", reals(0.5, 5), by_slopes(lambda x, out: out * digamma(x)), scalar=vecmath.gamma
+)
 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
@@ -77,8 +74,7 @@ rgamma: Primitive = special(
 
 digamma: Primitive = computed(
     "digamma", numpy=digamma_of, scalar=vecmath.digamma,
-    promotion=promotion_of(lazy("scipy.special:psi")),
-    jvp=lambda x, out, dx: dx * polygamma(x, n=1),
+    promotion=promotion_of(lazy("scipy.special:psi")), jvp=by_slopes(lambda x: polygamma(x, n=1)),
     samples=reals(0.5, 5),
 )  # fmt: skip
 protocols.ufuncs["psi"] = digamma
@@ -96,10 +92,10 @@ polygamma: Primitive = computed(
 
 difference_of_polygammas: Primitive = computed(
     "polygamma_difference", numpy=polygamma_difference, scalar=vecmath.polygamma_difference,
-    jvp=[
-        lambda x, step, out, dx, *, n: dx * difference_of_polygammas(x, step, n=n + 1),
-        lambda x, step, out, ds, *, n: ds * polygamma(x + step, n=n + 1),
-    ],
+    jvp=by_slopes(
+        lambda x, step, *, n: difference_of_polygammas(x, step, n=n + 1),
+        lambda x, step, *, n: polygamma(x + step, n=n + 1),
+    ),
     samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
 )  # fmt: skip
 
@@ -111,10 +107,7 @@ def rise(x: Any, step: Any) -> Any:
 
 gammaln_difference: Primitive = computed(
     "gammaln_difference", numpy=log_gamma_difference, scalar=vecmath.lgamma_difference,
-    jvp=[
-        lambda x, step, out, dx: dx * rise(x, step),
-        lambda x, step, out, ds: ds * digamma(x + step),
-    ],
+    jvp=by_slopes(lambda x, step: rise(x, step), lambda x, step: digamma(x + step)),
     samples=[reals(0.5, 5), reals(0.5, 5)],
 )  # fmt: skip
 """``gammaln(x + step) - gammaln(x)``, with no cancellation where the step is small."""
@@ -122,19 +115,14 @@ gammaln_difference: Primitive = computed(
 _POSITIVE = [reals(0.5, 5), reals(0.5, 5)]
 
 beta: Primitive = special(
-    "beta", _POSITIVE, scalar=vecmath.beta,
-    jvp=[
-        lambda a, b, out, da: da * (-out * rise(a, b)),
-        lambda a, b, out, db: db * (-out * rise(b, a)),
-    ],
+    "beta", _POSITIVE,
+    by_slopes(lambda a, b, out: -out * rise(a, b), lambda a, b, out: -out * rise(b, a)),
+    scalar=vecmath.beta,
 )  # fmt: skip
 
 betaln: Primitive = special(
-    "betaln", _POSITIVE, scalar=vecmath.betaln,
-    jvp=[
-        lambda a, b, out, da: -da * rise(a, b),
-        lambda a, b, out, db: -db * rise(b, a),
-    ],
+    "betaln", _POSITIVE, by_slopes(lambda a, b: -rise(a, b), lambda a, b: -rise(b, a)),
+    scalar=vecmath.betaln,
 )  # fmt: skip
 
 
@@ -184,10 +172,7 @@ def _slope_of_binom_by_k(n: Any, k: Any, out: Any) -> Any:
 
 poch: Primitive = special(
     "poch", _POSITIVE,
-    jvp=[
-        lambda z, m, out, dz: dz * _slope_of_poch(z, m, out),
-        lambda z, m, out, dm: dm * (out * digamma(z + m)),
-    ],
+    by_slopes(lambda z, m, out: _slope_of_poch(z, m, out), lambda z, m, out: out * digamma(z + m)),
 )  # fmt: skip
 
 binom: Primitive = special(
@@ -218,10 +203,7 @@ hurwitz_slope: Primitive = computed(
 
 zeta: Primitive = computed(
     "zeta", numpy=lazy("scipy.special:zeta"),
-    jvp=[
-        lambda s, q, out, ds: ds * hurwitz_slope(s, q, n=1),
-        lambda s, q, out, dq: -dq * (s * zeta(s + 1, q)),
-    ],
+    jvp=by_slopes(lambda s, q: hurwitz_slope(s, q, n=1), lambda s, q: -s * zeta(s + 1, q)),
     samples=[reals(1.5, 5), reals(0.5, 5)],
 )  # fmt: skip
 
@@ -240,12 +222,11 @@ def _slope_of_zeta(s: Any) -> Any:
 
 
 riemann_zeta: Primitive = computed(
-    "riemann_zeta", numpy=lambda s: _zeta(s),
-    jvp=lambda s, out, ds: ds * _slope_of_zeta(s),
+    "riemann_zeta", numpy=lambda s: _zeta(s), jvp=by_slopes(lambda s: _slope_of_zeta(s)),
     samples=reals(1.5, 5),
 )  # fmt: skip
 
-zetac: Primitive = special("zetac", reals(1.5, 5), lambda s, out, ds: ds * _slope_of_zeta(s))
+zetac: Primitive = special("zetac", reals(1.5, 5), by_slopes(lambda s: _slope_of_zeta(s)))
 
 # SciPy's functions are Python around ufuncs of these names
 protocols.ufuncs["_zeta"] = zeta

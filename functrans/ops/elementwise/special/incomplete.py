@@ -78,19 +78,19 @@ _ORDER_AND_POINT = [reals(0.5, 5), reals(0.1, 9)]
 
 gammainc_n: Primitive = computed(
     "gammainc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=False),
-    jvp=[
-        lambda a, x, out, da, *, n: da * gammainc_n(a, x, n=n + 1),
-        lambda a, x, out, dx, *, n: dx * _density_by_order(a, x, n),
-    ],
+    jvp=by_slopes(
+        lambda a, x, *, n: gammainc_n(a, x, n=n + 1),
+        lambda a, x, *, n: _density_by_order(a, x, n),
+    ),
     samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
 gammaincc_n: Primitive = computed(
     "gammaincc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=True),
-    jvp=[
-        lambda a, x, out, da, *, n: da * gammaincc_n(a, x, n=n + 1),
-        lambda a, x, out, dx, *, n: -dx * _density_by_order(a, x, n),
-    ],
+    jvp=by_slopes(
+        lambda a, x, *, n: gammaincc_n(a, x, n=n + 1),
+        lambda a, x, *, n: -_density_by_order(a, x, n),
+    ),
     samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
@@ -160,21 +160,21 @@ _SHAPES_AND_POINT = [reals(0.5, 5), reals(0.5, 5), reals(0.1, 0.9)]
 
 betainc_n: Primitive = computed(
     "betainc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=False),
-    jvp=[
-        lambda a, b, x, out, da, *, n, m: da * betainc_n(a, b, x, n=n + 1, m=m),
-        lambda a, b, x, out, db, *, n, m: db * betainc_n(a, b, x, n=n, m=m + 1),
-        lambda a, b, x, out, dx, *, n, m: dx * _density_by_orders(a, b, x, n, m),
-    ],
+    jvp=by_slopes(
+        lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n + 1, m=m),
+        lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n, m=m + 1),
+        lambda a, b, x, *, n, m: _density_by_orders(a, b, x, n, m),
+    ),
     samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
 betaincc_n: Primitive = computed(
     "betaincc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=True),
-    jvp=[
-        lambda a, b, x, out, da, *, n, m: da * betaincc_n(a, b, x, n=n + 1, m=m),
-        lambda a, b, x, out, db, *, n, m: db * betaincc_n(a, b, x, n=n, m=m + 1),
-        lambda a, b, x, out, dx, *, n, m: -dx * _density_by_orders(a, b, x, n, m),
-    ],
+    jvp=by_slopes(
+        lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n + 1, m=m),
+        lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n, m=m + 1),
+        lambda a, b, x, *, n, m: -_density_by_orders(a, b, x, n, m),
+    ),
     samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 

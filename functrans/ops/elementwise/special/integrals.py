@@ -22,15 +22,21 @@ from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
 from functrans.ops.elementwise.hyperbolic import cosh, sinh
 from functrans.ops.elementwise.rounding import trunc
-from functrans.ops.elementwise.special.scipy import computed, ordered, part, parts, special
+from functrans.ops.elementwise.special.scipy import (
+    by_slopes,
+    computed,
+    ordered,
+    part,
+    parts,
+    special,
+)
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
 exp1: Primitive = special(
-    "exp1", reals(0.1, 5), scalar=vecmath.exp1,
-    jvp=lambda x, out, dx: dx * (-exp(-x) / x),
-)  # fmt: skip
+    "exp1", reals(0.1, 5), by_slopes(lambda x: -exp(-x) / x), scalar=vecmath.exp1
+)
 
 expi: Primitive = special(
     "expi", reals(0.1, 5), scalar=vecmath.expi, jvp=lambda x, out, dx: dx * (exp(x) / x)
@@ -60,18 +66,12 @@ def _sinhc(x: Any) -> Any:
     return select(equal(x, 0), 1, sinh(x) / or_one(x))
 
 
-sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinc(x))
-cosine_integral: Primitive = part(
-    "ci", "sici", 1, reals(0.1, 5), lambda x, out, dx: dx * (cos(x) / x)
-)
+sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), by_slopes(lambda x: _sinc(x)))
+cosine_integral: Primitive = part("ci", "sici", 1, reals(0.1, 5), by_slopes(lambda x: cos(x) / x))
 parts("sici", sine_integral, cosine_integral)
 
-sinh_integral: Primitive = part(
-    "shi", "shichi", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinhc(x)
-)
-cosh_integral: Primitive = part(
-    "chi", "shichi", 1, reals(0.1, 5), lambda x, out, dx: dx * (cosh(x) / x)
-)
+sinh_integral: Primitive = part("shi", "shichi", 0, reals(0.1, 5), by_slopes(lambda x: _sinhc(x)))
+cosh_integral: Primitive = part("chi", "shichi", 1, reals(0.1, 5), by_slopes(lambda x: cosh(x) / x))
 parts("shichi", sinh_integral, cosh_integral)
 
 # -- Lambert ---------------------------------------------------------------------------------------
@@ -86,8 +86,7 @@ def _real_branch(x: Any, *, k: int) -> Any:
 _lambertw = lazy("scipy.special:lambertw")
 
 lambert_w: Primitive = computed(
-    "lambertw", numpy=_real_branch,
-    jvp=lambda x, out, dx, *, k: dx * (exp(-out) / (1 + out)),
+    "lambertw", numpy=_real_branch, jvp=by_slopes(lambda x, out, *, k: exp(-out) / (1 + out)),
     samples=reals(-0.3, -0.1), params={"k": -1},
 )  # fmt: skip
 
@@ -117,9 +116,8 @@ def _cosm1(x: Scalar) -> Scalar:
 
 
 exp10: Primitive = special(
-    "exp10", reals(-3, 3), scalar=_exp10, steep=False,
-    jvp=lambda x, out, dx: dx * (out * LN10),
-)  # fmt: skip
+    "exp10", reals(-3, 3), by_slopes(lambda x, out: out * LN10), scalar=_exp10, steep=False
+)
 
 cosm1: Primitive = special(
     "cosm1", reals(-3, 3), scalar=_cosm1, steep=False, jvp=lambda x, out, dx: dx * -sin(x)
@@ -127,8 +125,8 @@ cosm1: Primitive = special(
 
 DEGREE = math.pi / 180
 
-sindg: Primitive = special("sindg", reals(-180, 180), lambda x, out, dx: dx * (DEGREE * cosdg(x)))
-cosdg: Primitive = special("cosdg", reals(-180, 180), lambda x, out, dx: dx * (-DEGREE * sindg(x)))
+sindg: Primitive = special("sindg", reals(-180, 180), by_slopes(lambda x: DEGREE * cosdg(x)))
+cosdg: Primitive = special("cosdg", reals(-180, 180), by_slopes(lambda x: -DEGREE * sindg(x)))
 tandg: Primitive = special(
     "tandg", reals(-60, 60), lambda x, out, dx: dx * (DEGREE * (1 + out * out))
 )
@@ -138,11 +136,7 @@ cotdg: Primitive = special(
 
 radian: Primitive = special(
     "radian", [reals(0, 90), reals(0, 60), reals(0, 60)],
-    jvp=[
-        lambda d, m, s, out, dd: dd * DEGREE,
-        lambda d, m, s, out, dm: dm * (DEGREE / 60),
-        lambda d, m, s, out, ds: ds * (DEGREE / 3600),
-    ],
+    by_slopes(lambda d, m, s: DEGREE, lambda d, m, s: DEGREE / 60, lambda d, m, s: DEGREE / 3600),
 )  # fmt: skip
 
 special("round", reals(-0.4, 0.4), ZERO_DERIVATIVE, scalar=scalar.rint)

@@ -15,6 +15,7 @@ from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.special.gamma import binom
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
+    by_slopes,
     less_one,
     ordered,
     special,
@@ -36,10 +37,7 @@ def _gegenbauer_below(n: Any, order: float, x: Any) -> Any:
 
 eval_gegenbauer: Primitive = ordered(
     "eval_gegenbauer", [_DEGREE, _PARAMETER, reals(-0.9, 0.9)],
-    jvp=[
-        DEGREE, NO_CLOSED_FORM,
-        lambda n, a, x, out, dx: dx * (2 * a * eval_gegenbauer(n - 1, a + 1, x)),
-    ],
+    by_slopes(DEGREE, NO_CLOSED_FORM, lambda n, a, x: 2 * a * eval_gegenbauer(n - 1, a + 1, x)),
 )  # fmt: skip
 
 
@@ -56,34 +54,29 @@ def _slope_of_legendre(n: Any, x: Any) -> Any:
 
 
 eval_legendre: Primitive = ordered(
-    "eval_legendre", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * _slope_of_legendre(n, x)],
-)  # fmt: skip
+    "eval_legendre", _INSIDE, by_slopes(DEGREE, lambda n, x: _slope_of_legendre(n, x))
+)
 
 eval_sh_legendre: Primitive = ordered(
-    "eval_sh_legendre", _UNIT,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _slope_of_legendre(n, 2 * x - 1))],
-)  # fmt: skip
+    "eval_sh_legendre", _UNIT, by_slopes(DEGREE, lambda n, x: 2 * _slope_of_legendre(n, 2 * x - 1))
+)
 
 eval_chebyu: Primitive = ordered(
-    "eval_chebyu", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * _slope_of_second_kind(n, x)],
-)  # fmt: skip
+    "eval_chebyu", _INSIDE, by_slopes(DEGREE, lambda n, x: _slope_of_second_kind(n, x))
+)
 
 eval_chebyt: Primitive = ordered(
-    "eval_chebyt", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebyu(less_one(n), x))],
-)  # fmt: skip
+    "eval_chebyt", _INSIDE, by_slopes(DEGREE, lambda n, x: n * eval_chebyu(less_one(n), x))
+)
 
 eval_chebys: Primitive = ordered(
     "eval_chebys", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (0.5 * _slope_of_second_kind(n, 0.5 * x))],
+    by_slopes(DEGREE, lambda n, x: 0.5 * _slope_of_second_kind(n, 0.5 * x)),
 )  # fmt: skip
 
 eval_chebyc: Primitive = ordered(
-    "eval_chebyc", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebys(less_one(n), x))],
-)  # fmt: skip
+    "eval_chebyc", _INSIDE, by_slopes(DEGREE, lambda n, x: n * eval_chebys(less_one(n), x))
+)
 
 eval_sh_chebyt: Primitive = ordered(
     "eval_sh_chebyt", _UNIT,
@@ -103,12 +96,10 @@ def _jacobi_below(n: Any, a: Any, b: Any, x: Any) -> Any:
 
 eval_jacobi: Primitive = ordered(
     "eval_jacobi", [_DEGREE, _PARAMETER, _PARAMETER, reals(-0.9, 0.9)],
-    jvp=[
+    by_slopes(
         DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda n, a, b, x, out, dx: (
-            dx * (0.5 * (n + a + b + 1) * _jacobi_below(n, a + 1, b + 1, x))
-        ),
-    ],
+        lambda n, a, b, x: 0.5 * (n + a + b + 1) * _jacobi_below(n, a + 1, b + 1, x),
+    ),
 )  # fmt: skip
 
 eval_sh_jacobi: Primitive = ordered(
@@ -124,10 +115,7 @@ eval_sh_jacobi: Primitive = ordered(
 
 eval_genlaguerre: Primitive = ordered(
     "eval_genlaguerre", [_DEGREE, _PARAMETER, reals(0.1, 5)],
-    jvp=[
-        DEGREE, NO_CLOSED_FORM,
-        lambda n, a, x, out, dx: -dx * eval_genlaguerre(n - 1, a + 1, x),
-    ],
+    by_slopes(DEGREE, NO_CLOSED_FORM, lambda n, a, x: -eval_genlaguerre(n - 1, a + 1, x)),
 )  # fmt: skip
 
 eval_laguerre: Primitive = ordered(
@@ -155,5 +143,5 @@ def _slope_of_lpmv(m: Any, v: Any, x: Any, out: Any) -> Any:
 
 lpmv: Primitive = special(
     "lpmv", [whole(0, 3), whole(3, 6), reals(-0.9, 0.9)],
-    jvp=[DEGREE, DEGREE, lambda m, v, x, out, dx: dx * _slope_of_lpmv(m, v, x, out)],
+    by_slopes(DEGREE, DEGREE, lambda m, v, x, out: _slope_of_lpmv(m, v, x, out)),
 )  # fmt: skip

@@ -43,16 +43,10 @@ def real(name: str, derivative_of: str | None = None) -> Promotion:
 
 
 def computed(
-    name: str,
-    numpy: Rule,
-    samples: Domain | Sequence[Domain],
-    jvp: Derivative,
-    promotion: Promotion | None = None,
-    scalar: Rule | None = None,
-    params: dict[str, Any] | None = None,
-    steep: bool = True,
-    emit: Emit | None = None,
-) -> Primitive:
+    name: str, numpy: Rule, samples: Domain | Sequence[Domain], jvp: Derivative,
+    promotion: Promotion | None = None, scalar: Rule | None = None,
+    params: dict[str, Any] | None = None, steep: bool = True, emit: Emit | None = None,
+) -> Primitive:  # fmt: skip
     """A function of real numbers that SciPy or a series evaluates.
 
     Most of them have a pole, or an end of their domain, where the slope is infinite.
@@ -72,28 +66,29 @@ def computed(
 
 
 def special(
-    name: str,
-    samples: Domain | Sequence[Domain],
-    jvp: Derivative,
-    ufunc: str | None = None,
-    promotion: Promotion | None = None,
-    **slots: Any,
-) -> Primitive:
+    name: str, samples: Domain | Sequence[Domain], jvp: Derivative, ufunc: str | None = None,
+    promotion: Promotion | None = None, **slots: Any,
+) -> Primitive:  # fmt: skip
     """A ufunc of `scipy.special`, of a given name, with the ufunc's own dtypes."""
     of = lazy(f"scipy.special:{ufunc or name}")
     return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
 
 
 def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
-    """The rules of a function, from its derivatives in each operand."""
+    """The rules of a function, from its derivatives in each operand.
+
+    A slope takes the operands, and the function's value if it has a parameter ``out``.
+    """
 
     def rule(slope: Rule | NotDifferentiable) -> OperandRule:
         if isinstance(slope, NotDifferentiable):
             return slope
+        code = slope.__code__
+        takes_value = "out" in code.co_varnames[: code.co_argcount]
 
-        def derivative(*given: Any) -> Any:
-            *operands, _, change = given
-            return change * slope(*operands)
+        def derivative(*given: Any, **params: Any) -> Any:
+            *operands, change = given if takes_value else (*given[:-2], given[-1])
+            return change * slope(*operands, **params)
 
         return derivative
 

@@ -95,13 +95,9 @@ class Lines(NamedTuple):
         return tuple(body)
 
     def _in_place(
-        self,
-        found: tuple[int, ...],
-        number: int,
-        memory: Parts,
-        turns: Parts | None,
+        self, found: tuple[int, ...], number: int, memory: Parts, turns: Parts | None,
         read: Read | None,
-    ) -> Body:
+    ) -> Body:  # fmt: skip
         """One stage of butterflies, whose results replace their inputs."""
         assert turns is not None
         radix, blocks = found[number], prod(found[:number])

@@ -316,16 +316,9 @@ class _Transform:
     # -- common parts -------------------------------------------------------------------------
 
     def _tiled(
-        self,
-        points: int,
-        blocks: int,
-        width: int,
-        body: Callable[[Tile], Body],
-        *,
-        vectors: int = 1,
-        memories: int = 1,
-        writes: Parts | None = None,
-    ) -> None:
+        self, points: int, blocks: int, width: int, body: Callable[[Tile], Body], *,
+        vectors: int = 1, memories: int = 1, writes: Parts | None = None,
+    ) -> None:  # fmt: skip
         """Cut the lines of each block, whose number is its width, into tiles of some vectors.
 
         The last tile of a block may have another width.
@@ -344,12 +337,9 @@ class _Transform:
                 memory = tuple(lines.memory() for _ in range(memories))
 
                 def one(
-                    number: Scalar,
-                    lines: Lines = lines,
-                    memory: tuple[Parts, ...] = memory,
-                    start: int = start,
-                    count: int = count,
-                ) -> Body:
+                    number: Scalar, lines: Lines = lines, memory: tuple[Parts, ...] = memory,
+                    start: int = start, count: int = count,
+                ) -> Body:  # fmt: skip
                     block = self.at.simplify(idiv(number, count))
                     first = self.at.simplify(irem(number, count) * lines.width + start)
                     return body(Tile(lines, memory, block, first))
@@ -367,13 +357,9 @@ class _Transform:
         self.at.call(statements, work=int(prod(self.shape) * log2(self.points + 1)), in_phases=True)
 
     def _call(
-        self,
-        count: int,
-        body: Callable[[Scalar], Body],
-        memory: tuple[Parts, ...],
-        share: float = 1.0,
-        writes: Parts | None = None,
-    ) -> None:
+        self, count: int, body: Callable[[Scalar], Body], memory: tuple[Parts, ...],
+        share: float = 1.0, writes: Parts | None = None,
+    ) -> None:  # fmt: skip
         """Execute a body for each index, a share of the work in all: threads share the indices."""
         if count == 1:
             statements = body(ZERO)

@@ -263,14 +263,9 @@ def _mirrored(strip: Panels, block: Panels) -> Body:
 
 
 def _mirrored_tile(
-    rule: Substitution,
-    panels: Panels,
-    panel: Scalar,
-    lane: Scalar,
-    base: Scalar,
-    diagonal: Panels,
+    rule: Substitution, panels: Panels, panel: Scalar, lane: Scalar, base: Scalar, diagonal: Panels,
     offset: Scalar,
-) -> Body:
+) -> Body:  # fmt: skip
     """Statements that copy an element of each of a tile's rows to above the diagonal."""
     column = panels.column(panel, lane)
     names = [local(panels.memory.dtype, "x") for _ in range(rule.height)]

@@ -128,14 +128,9 @@ class Substitution:
         return (fold, *self.triangle(own, right, panels, panel, lane, base))
 
     def triangle(
-        self,
-        own: Tile,
-        right: Sequence[Scalar],
-        panels: Panels,
-        panel: Scalar,
-        lane: Scalar,
+        self, own: Tile, right: Sequence[Scalar], panels: Panels, panel: Scalar, lane: Scalar,
         base: Scalar,
-    ) -> Body:
+    ) -> Body:  # fmt: skip
         """Forward substitution in a tile, and stores of the solution."""
         steps: list[Statement] = []
         found: list[Scalar] = []

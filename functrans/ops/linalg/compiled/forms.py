@@ -269,12 +269,7 @@ def _blocked(at: Emission) -> None:
 
 
 def _factor(
-    at: Emission,
-    number: int,
-    axes: Sides,
-    outer: Position,
-    term: Scalar,
-    in_memory: bool = False,
+    at: Emission, number: int, axes: Sides, outer: Position, term: Scalar, in_memory: bool = False
 ) -> Scalar:
     """An element of an operand, computed while it is packed, or loaded if it is computed before."""
     position = _position(at.eqn, number, axes, outer, term)

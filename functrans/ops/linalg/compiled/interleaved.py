@@ -116,13 +116,9 @@ class Interleaved:
         return target, fold
 
     def all_folded(
-        self,
-        op: str,
-        values: tuple[Scalar, ...],
-        i: Scalar,
-        start: Scalar | int,
+        self, op: str, values: tuple[Scalar, ...], i: Scalar, start: Scalar | int,
         stop: Scalar | int,
-    ) -> tuple[tuple[Scalar, ...], Reduce]:
+    ) -> tuple[tuple[Scalar, ...], Reduce]:  # fmt: skip
         """The same for several numbers."""
         targets = tuple(new_local(value.dtype, op) for value in values)
         loop = (i, self._number(start), self._number(stop))

@@ -193,12 +193,9 @@ class LibraryCalls:
         return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
 
     def _call(
-        self,
-        routine: str,
-        *arguments: Buffer | Scalar | bytes | int,
-        reads: tuple[Buffer, ...] = (),
-        writes: tuple[Buffer, ...] = (),
-    ) -> Call:
+        self, routine: str, *arguments: Buffer | Scalar | bytes | int,
+        reads: tuple[Buffer, ...] = (), writes: tuple[Buffer, ...] = (),
+    ) -> Call:  # fmt: skip
         """The call of a routine on the matrices at the current index."""
         passed = tuple(map(self._argument, arguments))
         return Call(self.prefix + routine, passed, reads, writes)

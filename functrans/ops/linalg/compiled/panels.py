@@ -75,13 +75,9 @@ class Panels:
         return For(lane, ZERO, const(self.width, INDEX), tuple(body), self.width, whole=True)
 
     def some_vectors(
-        self,
-        lane: Scalar,
-        start: Scalar,
-        stop: Scalar,
-        body: Sequence[Statement],
+        self, lane: Scalar, start: Scalar, stop: Scalar, body: Sequence[Statement],
         multiple: int = 1,
-    ) -> For:
+    ) -> For:  # fmt: skip
         """A loop over some columns of a panel: a multiple of some number of them."""
         lanes = min(self.lanes, multiple) if multiple > 1 else min(self.lanes, self.width)
         whole = multiple > 1

@@ -187,14 +187,9 @@ class Reflections:
         return rows, group, self._groups(first, side)
 
     def _in_range(
-        self,
-        own: Panels,
-        first: Scalar,
-        j: Scalar,
-        found: tuple[Scalar, ...],
-        rows: _Rows,
+        self, own: Panels, first: Scalar, j: Scalar, found: tuple[Scalar, ...], rows: _Rows,
         multiply: Statement,
-    ) -> Body:
+    ) -> Body:  # fmt: skip
         """Scale a column, and multiply again, if products are zero or exceed the range of numbers.
 
         ``found`` has a number that is not zero if an element below the diagonal is not, and two

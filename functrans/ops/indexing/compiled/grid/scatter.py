@@ -97,13 +97,9 @@ def in_shared_memory(own: Scatter, combine: str, blocks: int, dtype: np.dtype[An
 
 
 def _updates(
-    own: Scatter,
-    combine: str,
-    private: Buffer,
-    counter: Scalar,
-    number: Scalar,
+    own: Scatter, combine: str, private: Buffer, counter: Scalar, number: Scalar,
     there: Scalar | None = None,
-) -> tuple[Statement, ...]:
+) -> tuple[Statement, ...]:  # fmt: skip
     """A team's updates of its private copy, where the condition ``there`` holds.
 
     Positions and values are locals, so that a thread with several updates overlaps their loads.

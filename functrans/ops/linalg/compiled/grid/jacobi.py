@@ -238,14 +238,9 @@ class _Spectrum(Spectrum):
         return self.ordered((other < value) | (eq(other, value) & (j < i)), (i, j), ranks, order)
 
     def _stored(
-        self,
-        rows: Matrix,
-        turned: Matrix,
-        order: Buffer,
-        scale: Scale,
-        values: Buffer,
+        self, rows: Matrix, turned: Matrix, order: Buffer, scale: Scale, values: Buffer,
         vectors: Matrix,
-    ) -> Body:
+    ) -> Body:  # fmt: skip
         i, k, column = index("i", self.n), index("j", self.n), index("j", self.n)
         place = bounded(load(order, (k,)), self.n, "clip")
         value = rows.load(place, place)[0] * scale.power

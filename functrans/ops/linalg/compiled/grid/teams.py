@@ -230,12 +230,9 @@ class Team:
         return lambda i, j: load(b, (*self.at, i, j))
 
     def call(
-        self,
-        body: Body,
-        work: int,
-        stack: tuple[Buffer, ...] = (),
+        self, body: Body, work: int, stack: tuple[Buffer, ...] = (),
         writes: tuple[Buffer, ...] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Execute statements for each matrix."""
         for one in reversed(self.at):
             body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
@@ -321,13 +318,9 @@ class Team:
         )
 
     def _minus_products(
-        self,
-        rows: Buffer,
-        row: Scalar,
-        column: Scalar,
-        loop: tuple[Scalar, Scalar, int],
+        self, rows: Buffer, row: Scalar, column: Scalar, loop: tuple[Scalar, Scalar, int],
         step: Scalar,
-    ) -> For:
+    ) -> For:  # fmt: skip
         """An element minus the inner product of the elements to its left and those above it."""
         k, product = index("k", self.steps), new_local(self.dtype, "product")
         value = load(rows, (row, k)) * load(rows, (k, column))
@@ -370,12 +363,9 @@ class Team:
     # -- substitution -------------------------------------------------------------------------
 
     def solve(
-        self,
-        before: Body,
-        steps: Callable[[Columns], Body],
-        columns: int,
+        self, before: Body, steps: Callable[[Columns], Body], columns: int,
         right: Callable[[Scalar, Scalar], Scalar],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """The solutions for right-hand sides.
 
         Of many columns, each thread solves one. If there are few, all threads share each row.
