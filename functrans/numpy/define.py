@@ -40,8 +40,8 @@ beyond_numpy: dict[Function, tuple[str, ...]] = {}
 """The keywords that are accepted in addition to those of NumPy's function."""
 
 
-PAGE = "`{0}`, for arrays and for traced values: what it computes is said by ``help({0})``."
-"""The docstring of a function that is written as a lambda."""
+_PAGE = "`{0}`, for arrays and for traced values: what it computes is said by ``help({0})``."
+"""The docstring of a function that is no more than NumPy's, and is written as a lambda."""
 
 
 def answers(
@@ -97,7 +97,7 @@ def answers(
         vars(public)["__wrapped__"] = implementation if beyond else with_signature(model)
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
-        public.__doc__ = implementation.__doc__ or PAGE.format(numpy_name(model))
+        public.__doc__ = implementation.__doc__ or _PAGE.format(numpy_name(model))
         creating.update(numpy_functions if creates else ())
         return public
 

@@ -14,7 +14,7 @@ import numpy as np
 from functrans.ir.on_device import holds_device
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array
-from functrans.numpy.define import PAGE, numpy_name, refuse, traced_form
+from functrans.numpy.define import numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype
 from functrans.scipy.entries import dispatching
@@ -60,8 +60,7 @@ def answers(model: Function | str) -> Callable[[Function], Function]:
         implementations[numpy_name(model)] = implementation
         public = dispatching(numpy_name(model), traced, model)
         enter_scipys(_path_of(model), public)
-        doc = implementation.__doc__ or PAGE.format(numpy_name(model))
-        return _named(public, model, implementation.__module__, doc)
+        return _named(public, model, implementation.__module__, implementation.__doc__)
 
     return enter
 

@@ -298,7 +298,10 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return (u, s, vh) if compute_uv else s
 
 
-svdvals = answers(scipy.linalg.svdvals)(lambda a: svd_p(inexact(a), full=False)[1])
+@answers(scipy.linalg.svdvals)
+def svdvals(a: Any) -> Any:
+    """The singular values of matrices, in descending order."""
+    return svd_p(inexact(a), full=False)[1]
 
 
 @answers(scipy.linalg.diagsvd)

@@ -134,9 +134,22 @@ def _cosine_and_sine(A: Any) -> tuple[Any, Any]:
     return rows_of(left, 0, n), rows_of(left, n, 2 * n)
 
 
-cosm = answers(scipy.linalg.cosm)(lambda A: _cosine_and_sine(A)[0])
-sinm = answers(scipy.linalg.sinm)(lambda A: _cosine_and_sine(A)[1])
-tanm = answers(scipy.linalg.tanm)(lambda A: ops.solve(*_cosine_and_sine(A)))
+@answers(scipy.linalg.cosm)
+def cosm(A: Any) -> Any:
+    """The cosines of matrices."""
+    return _cosine_and_sine(A)[0]
+
+
+@answers(scipy.linalg.sinm)
+def sinm(A: Any) -> Any:
+    """The sines of matrices."""
+    return _cosine_and_sine(A)[1]
+
+
+@answers(scipy.linalg.tanm)
+def tanm(A: Any) -> Any:
+    """The tangents of matrices."""
+    return ops.solve(*_cosine_and_sine(A))
 
 
 @answers(scipy.linalg.coshm)

@@ -148,13 +148,22 @@ def solve_triangular(
     return ops.solve_triangular(x, inexact(b), int(kind != 0), lower, unit_diagonal)
 
 
-inv = answers(scipy.linalg.inv)(
-    lambda a, *, assume_a=None, lower=False: ops.inv(_matrix(a, assume_a, lower))
-)
-det = answers(scipy.linalg.det)(lambda a: ops.det(double(a)))
-norm = answers(scipy.linalg.norm)(
-    lambda a, ord=None, axis=None, keepdims=False: fnp.linalg.norm(inexact(a), ord, axis, keepdims)
-)
+@answers(scipy.linalg.inv)
+def inv(a: Any, *, assume_a: Any = None, lower: bool = False) -> Any:
+    """The inverse matrices; `assume_a` and `lower` are as for `solve`."""
+    return ops.inv(_matrix(a, assume_a, lower))
+
+
+@answers(scipy.linalg.det)
+def det(a: Any) -> Any:
+    """The determinants."""
+    return ops.det(double(a))
+
+
+@answers(scipy.linalg.norm)
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors or matrices: see `functrans.numpy.linalg.norm`."""
+    return fnp.linalg.norm(inexact(a), ord, axis, keepdims)
 
 
 # -- least squares ---------------------------------------------------------------------------------

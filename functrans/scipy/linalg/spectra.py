@@ -211,6 +211,7 @@ def eigh_tridiagonal(
     return _selected(values, vectors, index, by_value, eigvals_only, "eigh_tridiagonal")
 
 
-eigvalsh_tridiagonal = answers(scipy.linalg.eigvalsh_tridiagonal)(
-    lambda d, e, select="a", select_range=None: eigh_tridiagonal(d, e, True, select, select_range)
-)
+@answers(scipy.linalg.eigvalsh_tridiagonal)
+def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None) -> Any:
+    """Eigenvalues of real symmetric tridiagonal matrices; see `eigh_tridiagonal`."""
+    return eigh_tridiagonal(d, e, True, select, select_range)

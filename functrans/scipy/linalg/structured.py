@@ -68,7 +68,10 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return toeplitz_of(column, conj(column) if r is None else fnp.atleast_1d(array(r)))
 
 
-circulant = answers(scipy.linalg.circulant)(lambda c: circulant_of(array(c)))
+@answers(scipy.linalg.circulant)
+def circulant(c: Any) -> Any:
+    """Circulant matrices from their first columns, of shape (..., N)."""
+    return circulant_of(array(c))
 
 
 @answers(scipy.linalg.hankel)
