@@ -199,9 +199,10 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return near | (isnan(x) & isnan(y)) if equal_nan else near
 
 
-allclose = answers(np.allclose)(
-    lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: all(isclose(a, b, rtol, atol, equal_nan))
-)
+@answers(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all elements of two arrays are equal within tolerances."""
+    return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 @answers(np.array_equal)

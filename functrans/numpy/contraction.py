@@ -24,14 +24,40 @@ __all__ = [
 # -- products --------------------------------------------------------------------------------------
 
 
-dot = answers(np.dot)(lambda a, b: products.dot(a, b))
-inner = answers(np.inner)(lambda a, b, /: products.inner(a, b))
-vdot = answers(np.vdot)(lambda a, b, /: products.vdot(a, b))
-outer = answers(np.outer)(lambda a, b: products.outer(a, b))
-tensordot = answers(np.tensordot, np.linalg.tensordot)(
-    lambda a, b, axes=2: products.tensordot(a, b, axes)
-)
-kron = answers(np.kron)(lambda a, b: products.kron(a, b))
+@answers(np.dot)
+def dot(a: Any, b: Any) -> Any:
+    """The dot product over the last axis of ``a`` and the second-to-last or only axis of ``b``."""
+    return products.dot(a, b)
+
+
+@answers(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """The sum of products over the last axes of both operands."""
+    return products.inner(a, b)
+
+
+@answers(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """The inner product of two flattened arrays; the first one is conjugated."""
+    return products.vdot(a, b)
+
+
+@answers(np.outer)
+def outer(a: Any, b: Any) -> Any:
+    """The outer product of two flattened arrays."""
+    return products.outer(a, b)
+
+
+@answers(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """The tensor contraction over pairs of axes."""
+    return products.tensordot(a, b, axes)
+
+
+@answers(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product."""
+    return products.kron(a, b)
 
 
 @answers(np.trace)

@@ -264,7 +264,10 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return duplicate(constant(as_operand(a)))
 
 
-astype = answers(np.astype)(lambda x, dtype, /, *, copy=True: to_dtype(x, dtype))
+@answers(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+    """Convert an array to another dtype."""
+    return to_dtype(x, dtype)
 
 
 # -- matrices --------------------------------------------------------------------------------------
@@ -340,10 +343,16 @@ def diag(v: Any, k: int = 0) -> Any:
     raise ValueError("Input must be 1- or 2-d.")
 
 
-diagflat = answers(np.diagflat)(lambda v, k=0: diag(flat(as_operand(v)), k))
-diagonal = answers(np.diagonal, views=True)(
-    lambda a, offset=0, axis1=0, axis2=1: views.diagonal(as_operand(a), offset, axis1, axis2)
-)
+@answers(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix with the flattened elements of an array on its diagonal."""
+    return diag(flat(as_operand(v)), k)
+
+
+@answers(np.diagonal, views=True)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """A diagonal, read-only as in NumPy."""
+    return views.diagonal(as_operand(a), offset, axis1, axis2)
 
 
 @answers(np.vander)

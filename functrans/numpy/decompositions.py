@@ -35,7 +35,10 @@ SVDResult = type(np.linalg.svd(np.eye(1)))
 QRResult = type(np.linalg.qr(np.eye(1)))
 
 
-cholesky = answers(np.linalg.cholesky)(lambda a, /, *, upper=False: ops.cholesky(a, upper=upper))
+@answers(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """The Cholesky factor of positive definite matrices, of which only one triangle is read."""
+    return ops.cholesky(a, upper=upper)
 
 
 @answers(np.linalg.eigh)
@@ -82,7 +85,10 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     return EighResult(*eigh_p(array(a), lower=_lower(UPLO)))
 
 
-eigvalsh = answers(np.linalg.eigvalsh)(lambda a, UPLO="L": eigh_p(array(a), lower=_lower(UPLO))[0])
+@answers(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of Hermitian matrices, in ascending order; see `eigh`."""
+    return eigh_p(array(a), lower=_lower(UPLO))[0]
 
 
 def _lower(uplo: str) -> bool:
@@ -212,7 +218,10 @@ def _svd_of_hermitian(x: Any, compute_uv: bool) -> Any:
     return SVDResult(u, values, adjoint(u * on_columns(astype(ordered, values.dtype))))
 
 
-svdvals = answers(np.linalg.svdvals)(lambda x, /: svd_p(array(x), full=False)[1])
+@answers(np.linalg.svdvals)
+def svdvals(x: Any, /) -> Any:
+    """The singular values of matrices, in descending order; see `svd`."""
+    return svd_p(array(x), full=False)[1]
 
 
 @answers(np.linalg.qr)

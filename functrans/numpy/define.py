@@ -40,10 +40,6 @@ beyond_numpy: dict[Function, tuple[str, ...]] = {}
 """The keywords that are accepted in addition to those of NumPy's function."""
 
 
-_PAGE = "`{0}`, for arrays and for traced values: what it computes is said by ``help({0})``."
-"""The docstring of a function that is no more than NumPy's, and is written as a lambda."""
-
-
 def answers(
     *numpy_functions: Function,
     creates: bool = False,
@@ -97,7 +93,7 @@ def answers(
         vars(public)["__wrapped__"] = implementation if beyond else with_signature(model)
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
-        public.__doc__ = implementation.__doc__ or _PAGE.format(numpy_name(model))
+        public.__doc__ = implementation.__doc__
         creating.update(numpy_functions if creates else ())
         return public
 

@@ -132,8 +132,16 @@ def isneginf(x: Any) -> Any:
 # -- complex numbers -------------------------------------------------------------------------------
 
 
-real = answers(np.real, views=True)(lambda val: views.real(array(val)))
-imag = answers(np.imag, views=True)(lambda val: views.imag(array(val)))
+@answers(np.real, views=True)
+def real(val: Any) -> Any:
+    """The real parts; a real array itself."""
+    return views.real(array(val))
+
+
+@answers(np.imag, views=True)
+def imag(val: Any) -> Any:
+    """The imaginary parts; zeros for a real array."""
+    return views.imag(array(val))
 
 
 def conjugate(x: Any) -> Any:
@@ -168,10 +176,28 @@ def real_if_close(a: Any, tol: Any = 100) -> Any:
     return views.real(x) if reduce_and(small, axes=tuple(range(x.ndim))) else x
 
 
-iscomplex = answers(np.iscomplex)(lambda x: not_equal(complex_numbers.imag(array(x)), 0))
-isreal = answers(np.isreal)(lambda x: equal(complex_numbers.imag(array(x)), 0))
-iscomplexobj = answers(np.iscomplexobj)(lambda x: is_complex(array(x).dtype))
-isrealobj = answers(np.isrealobj)(lambda x: not is_complex(array(x).dtype))
+@answers(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """Whether the imaginary parts are not 0."""
+    return not_equal(complex_numbers.imag(array(x)), 0)
+
+
+@answers(np.isreal)
+def isreal(x: Any) -> Any:
+    """Whether the imaginary parts are 0."""
+    return equal(complex_numbers.imag(array(x)), 0)
+
+
+@answers(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex."""
+    return is_complex(array(x).dtype)
+
+
+@answers(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
+    return not is_complex(array(x).dtype)
 
 
 # -- dtypes ----------------------------------------------------------------------------------------
@@ -197,6 +223,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     return np.can_cast(source, target, casting)
 
 
-common_type = answers(np.common_type)(
-    lambda *arrays: np.common_type(*(np.empty(0, array(x).dtype) for x in arrays))
-)
+@answers(np.common_type)
+def common_type(*arrays: Any) -> Any:
+    """The common inexact type of arrays."""
+    return np.common_type(*(np.empty(0, array(x).dtype) for x in arrays))

@@ -80,12 +80,16 @@ def _complex_transform(a: Any, n: Any, axis: int, norm: Any, inverse: bool) -> A
 # -- along one axis --------------------------------------------------------------------------------
 
 
-fft = answers(np.fft.fft)(
-    lambda a, n=None, axis=-1, norm=None: _complex_transform(a, n, axis, norm, inverse=False)
-)
-ifft = answers(np.fft.ifft)(
-    lambda a, n=None, axis=-1, norm=None: _complex_transform(a, n, axis, norm, inverse=True)
-)
+@answers(np.fft.fft)
+def fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The discrete Fourier transform along an axis, truncated or zero-padded to ``n`` points."""
+    return _complex_transform(a, n, axis, norm, inverse=False)
+
+
+@answers(np.fft.ifft)
+def ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The inverse of `fft`."""
+    return _complex_transform(a, n, axis, norm, inverse=True)
 
 
 @answers(np.fft.rfft)
@@ -107,12 +111,16 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     return astype(result, x.dtype) if x.dtype == np.float16 else result
 
 
-hfft = answers(np.fft.hfft)(
-    lambda a, n=None, axis=-1, norm=None: irfft(conj(_signal(a)), n, axis, OTHER_WAY[norm_of(norm)])
-)
-ihfft = answers(np.fft.ihfft)(
-    lambda a, n=None, axis=-1, norm=None: conj(rfft(a, n, axis, OTHER_WAY[norm_of(norm)]))
-)
+@answers(np.fft.hfft)
+def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The Fourier transform of a Hermitian-symmetric signal, of which one half is given."""
+    return irfft(conj(_signal(a)), n, axis, OTHER_WAY[norm_of(norm)])
+
+
+@answers(np.fft.ihfft)
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The inverse of `hfft`."""
+    return conj(rfft(a, n, axis, OTHER_WAY[norm_of(norm)]))
 
 
 # -- along several ---------------------------------------------------------------------------------
@@ -177,12 +185,28 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     return irfft(x, extents[-1], places[-1], norm)
 
 
-fft2 = answers(np.fft.fft2)(lambda a, s=None, axes=(-2, -1), norm=None: fftn(a, s, axes, norm))
-ifft2 = answers(np.fft.ifft2)(lambda a, s=None, axes=(-2, -1), norm=None: ifftn(a, s, axes, norm))
-rfft2 = answers(np.fft.rfft2)(lambda a, s=None, axes=(-2, -1), norm=None: rfftn(a, s, axes, norm))
-irfft2 = answers(np.fft.irfft2)(
-    lambda a, s=None, axes=(-2, -1), norm=None: irfftn(a, s, axes, norm)
-)
+@answers(np.fft.fft2)
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """The Fourier transform along two axes."""
+    return fftn(a, s, axes, norm)
+
+
+@answers(np.fft.ifft2)
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """The inverse of `fft2`."""
+    return ifftn(a, s, axes, norm)
+
+
+@answers(np.fft.rfft2)
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """The Fourier transform of real numbers along two axes."""
+    return rfftn(a, s, axes, norm)
+
+
+@answers(np.fft.irfft2)
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """The inverse of `rfft2`."""
+    return irfftn(a, s, axes, norm)
 
 
 # -- frequencies -----------------------------------------------------------------------------------

@@ -299,12 +299,16 @@ def _nan_place(place: Callable[..., Any], beyond: float, a: Any, axis: Any, keep
     return required_index(select(found, index, -1), failure=ALL_NAN)
 
 
-nanargmax = answers(np.nanargmax)(
-    lambda a, axis=None, *, keepdims=False: _nan_place(argmax, -np.inf, a, axis, keepdims)
-)
-nanargmin = answers(np.nanargmin)(
-    lambda a, axis=None, *, keepdims=False: _nan_place(argmin, np.inf, a, axis, keepdims)
-)
+@answers(np.nanargmax)
+def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the maximum, ignoring NaN; `ValueError` if all elements are NaN."""
+    return _nan_place(argmax, -np.inf, a, axis, keepdims)
+
+
+@answers(np.nanargmin)
+def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the minimum, ignoring NaN; `ValueError` if all elements are NaN."""
+    return _nan_place(argmin, np.inf, a, axis, keepdims)
 
 
 @answers(np.digitize)

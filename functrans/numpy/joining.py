@@ -84,7 +84,10 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-dstack = answers(np.dstack)(lambda tup: concatenate([at_least((x,), 3) for x in tup], 2))
+@answers(np.dstack)
+def dstack(tup: Any) -> Any:
+    """Concatenate arrays along the third axis."""
+    return concatenate([at_least((x,), 3) for x in tup], 2)
 
 
 @answers(np.column_stack)
@@ -120,9 +123,10 @@ def _joined(blocks: Any, depth: int, ndim: int) -> Any:
     return concatenate([_joined(part, depth - 1, ndim) for part in blocks], -depth)
 
 
-append = answers(np.append)(
-    lambda arr, values, axis=None: concatenate([array(arr), array(values)], axis)
-)
+@answers(np.append)
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """Append values to the end of an array."""
+    return concatenate([array(arr), array(values)], axis)
 
 
 # -- splitting -------------------------------------------------------------------------------------

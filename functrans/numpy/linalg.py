@@ -39,10 +39,28 @@ __all__ = [
 # -- solutions, determinants --------------------------------------------------------------
 
 
-inv = answers(np.linalg.inv)(lambda a: ops.inv(a))
-det = answers(np.linalg.det)(lambda a: ops.det(a))
-slogdet = answers(np.linalg.slogdet)(lambda a: ops.slogdet(a))
-solve = answers(np.linalg.solve)(lambda a, b: ops.solve(a, b))
+@answers(np.linalg.inv)
+def inv(a: Any) -> Any:
+    """The inverse matrices."""
+    return ops.inv(a)
+
+
+@answers(np.linalg.det)
+def det(a: Any) -> Any:
+    """The determinants."""
+    return ops.det(a)
+
+
+@answers(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    """The signs of the determinants, and the logarithms of their absolute values."""
+    return ops.slogdet(a)
+
+
+@answers(np.linalg.solve)
+def solve(a: Any, b: Any) -> Any:
+    """Solve ``a @ x = b`` for ``x``; ``b`` is a vector if it has one axis, otherwise matrices."""
+    return ops.solve(a, b)
 
 
 @answers(np.linalg.pinv)
@@ -161,7 +179,10 @@ def _rank(values: Any, rcond: Any) -> Any:
     return astype(sum(greater(values, largest * rcond)), np.int32)
 
 
-matrix_power = answers(np.linalg.matrix_power)(lambda a, n: ops.matrix_power(a, n))
+@answers(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    """The n-th powers of matrices; of their inverses if ``n`` is negative."""
+    return ops.matrix_power(a, n)
 
 
 @answers(np.linalg.tensorsolve)
@@ -230,7 +251,10 @@ def _cheapest(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     return split
 
 
-matmul = answers(np.linalg.matmul)(lambda x1, x2, /: products.matmul(x1, x2))
+@answers(np.linalg.matmul)
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """``x1 @ x2``."""
+    return products.matmul(x1, x2)
 
 
 if hasattr(np.linalg, "vecdot"):
@@ -253,13 +277,22 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return products.outer(x, y)
 
 
-cross = answers(np.linalg.cross)(lambda x1, x2, /, *, axis=-1: np_cross(x1, x2, axis=axis))
-diagonal = answers(np.linalg.diagonal, views=True)(
-    lambda x, /, *, offset=0: views.diagonal(array(x), offset, -2, -1)
-)
-trace = answers(np.linalg.trace)(
-    lambda x, /, *, offset=0, dtype=None: sum(diagonal(x, offset=offset), -1, dtype)
-)
+@answers(np.linalg.cross)
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The cross products of vectors of three elements along an axis."""
+    return np_cross(x1, x2, axis=axis)
+
+
+@answers(np.linalg.diagonal, views=True)
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """A diagonal of the matrices along the last two axes."""
+    return views.diagonal(array(x), offset, -2, -1)
+
+
+@answers(np.linalg.trace)
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sums along a diagonal of the matrices along the last two axes."""
+    return sum(diagonal(x, offset=offset), -1, dtype)
 
 
 def __dir__() -> list[str]:

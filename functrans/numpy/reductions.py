@@ -111,8 +111,16 @@ def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
     return op(x, axis=axis_of(axis, x.ndim), reverse=False)
 
 
-cumsum = answers(np.cumsum)(lambda a, axis=None, dtype=None: _running(cumsum_p, a, axis, dtype))
-cumprod = answers(np.cumprod)(lambda a, axis=None, dtype=None: _running(cumprod_p, a, axis, dtype))
+@answers(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The sums of the elements up to each one."""
+    return _running(cumsum_p, a, axis, dtype)
+
+
+@answers(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The products of the elements up to each one."""
+    return _running(cumprod_p, a, axis, dtype)
 
 
 def _array_api_running(
@@ -145,9 +153,10 @@ def cumulative_prod(
     return _array_api_running(cumprod_p, 1, x, axis, dtype, include_initial)
 
 
-count_nonzero = answers(np.count_nonzero)(
-    lambda a, axis=None, *, keepdims=False: sum(truth(a), axis, keepdims=keepdims)
-)
+@answers(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The number of nonzero elements."""
+    return sum(truth(a), axis, keepdims=keepdims)
 
 
 # -- extremes --------------------------------------------------------------------------------------
@@ -205,12 +214,16 @@ def _position(op: Op, a: Any, axis: Any, keepdims: Any) -> Any:
     return restored(op(x, axis=axis), (axis,), keepdims)
 
 
-argmax = answers(np.argmax)(
-    lambda a, axis=None, *, keepdims=False: _position(argmax_p, a, axis, keepdims)
-)
-argmin = answers(np.argmin)(
-    lambda a, axis=None, *, keepdims=False: _position(argmin_p, a, axis, keepdims)
-)
+@answers(np.argmax)
+def argmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the (first) maximum."""
+    return _position(argmax_p, a, axis, keepdims)
+
+
+@answers(np.argmin)
+def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the (first) minimum."""
+    return _position(argmin_p, a, axis, keepdims)
 
 
 # -- truth -----------------------------------------------------------------------------------------
@@ -393,12 +406,16 @@ def nanprod(
     return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-nancumsum = answers(np.nancumsum)(
-    lambda a, axis=None, dtype=None: cumsum(_without_nan(a, 0), axis, dtype)
-)
-nancumprod = answers(np.nancumprod)(
-    lambda a, axis=None, dtype=None: cumprod(_without_nan(a, 1), axis, dtype)
-)
+@answers(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The running sums, ignoring NaN."""
+    return cumsum(_without_nan(a, 0), axis, dtype)
+
+
+@answers(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The running products, ignoring NaN."""
+    return cumprod(_without_nan(a, 1), axis, dtype)
 
 
 def _numbers(x: Any, where: Any, dtype: Any = None) -> Any:

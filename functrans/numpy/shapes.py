@@ -53,8 +53,16 @@ def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
 # -- the shape -------------------------------------------------------------------------------------
 
 
-shape = answers(np.shape)(lambda a: tuple(array(a).shape))
-ndim = answers(np.ndim)(lambda a: int(array(a).ndim))
+@answers(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    """The size along each axis."""
+    return tuple(array(a).shape)
+
+
+@answers(np.ndim)
+def ndim(a: Any) -> int:
+    """The number of axes."""
+    return int(array(a).ndim)
 
 
 @answers(np.size)
@@ -74,12 +82,28 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None
     return views.copy(out) if copy else out
 
 
-ravel = answers(np.ravel, views=True)(lambda a, order="C": views.ravel(array(a), order))
-squeeze = answers(np.squeeze, views=True)(lambda a, axis=None: views.squeeze(array(a), axis))
-expand_dims = answers(np.expand_dims, views=True)(lambda a, axis: views.expand_dims(array(a), axis))
-broadcast_to = answers(np.broadcast_to, views=True)(
-    lambda array, shape: views.broadcast_to(ops.asarray(array), shape)
-)
+@answers(np.ravel, views=True)
+def ravel(a: Any, order: Any = "C") -> Any:
+    """Flatten an array."""
+    return views.ravel(array(a), order)
+
+
+@answers(np.squeeze, views=True)
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Remove axes of size 1."""
+    return views.squeeze(array(a), axis)
+
+
+@answers(np.expand_dims, views=True)
+def expand_dims(a: Any, axis: Any) -> Any:
+    """Insert axes of size 1."""
+    return views.expand_dims(array(a), axis)
+
+
+@answers(np.broadcast_to, views=True)
+def broadcast_to(array: Any, shape: Any) -> Any:
+    """Broadcast an array to a shape."""
+    return views.broadcast_to(ops.asarray(array), shape)
 
 
 @answers(np.broadcast_arrays, views=True)
@@ -101,31 +125,52 @@ def at_least(arrays: tuple[Any, ...], count: int) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-atleast_1d = answers(np.atleast_1d, views=True)(lambda *arys: at_least(arys, 1))
-atleast_2d = answers(np.atleast_2d, views=True)(lambda *arys: at_least(arys, 2))
-atleast_3d = answers(np.atleast_3d, views=True)(lambda *arys: at_least(arys, 3))
+@answers(np.atleast_1d, views=True)
+def atleast_1d(*arys: Any) -> Any:
+    """Add axes to arrays up to one."""
+    return at_least(arys, 1)
+
+
+@answers(np.atleast_2d, views=True)
+def atleast_2d(*arys: Any) -> Any:
+    """Add axes to arrays up to two."""
+    return at_least(arys, 2)
+
+
+@answers(np.atleast_3d, views=True)
+def atleast_3d(*arys: Any) -> Any:
+    """Add axes to arrays up to three."""
+    return at_least(arys, 3)
 
 
 # -- the order of axes -----------------------------------------------------------------------------
 
 
-transpose = answers(np.transpose, np.permute_dims, views=True)(
-    lambda a, axes=None: views.transpose(array(a), axes)
-)
+@answers(np.transpose, np.permute_dims, views=True)
+def transpose(a: Any, axes: Any = None) -> Any:
+    """Permute the axes of an array; by default, reverse them."""
+    return views.transpose(array(a), axes)
 
 
 permute_dims = transpose
 
 
-matrix_transpose = answers(np.matrix_transpose, np.linalg.matrix_transpose, views=True)(
-    lambda x, /: views.matrix_transpose(array(x))
-)
-swapaxes = answers(np.swapaxes, views=True)(
-    lambda a, axis1, axis2: views.swapaxes(array(a), axis1, axis2)
-)
-moveaxis = answers(np.moveaxis, views=True)(
-    lambda a, source, destination: views.moveaxis(array(a), source, destination)
-)
+@answers(np.matrix_transpose, np.linalg.matrix_transpose, views=True)
+def matrix_transpose(x: Any, /) -> Any:
+    """Transpose the last two axes."""
+    return views.matrix_transpose(array(x))
+
+
+@answers(np.swapaxes, views=True)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Exchange two axes."""
+    return views.swapaxes(array(a), axis1, axis2)
+
+
+@answers(np.moveaxis, views=True)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Move axes to new positions."""
+    return views.moveaxis(array(a), source, destination)
 
 
 @answers(np.rollaxis, views=True)
@@ -139,9 +184,22 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return views.moveaxis(x, axis, start - (axis < start))
 
 
-flip = answers(np.flip, views=True)(lambda m, axis=None: views.flip(array(m), axis))
-flipud = answers(np.flipud, views=True)(lambda m: views.flip(array(m), 0))
-fliplr = answers(np.fliplr, views=True)(lambda m: views.flip(array(m), 1))
+@answers(np.flip, views=True)
+def flip(m: Any, axis: Any = None) -> Any:
+    """Reverse an array along some or all axes."""
+    return views.flip(array(m), axis)
+
+
+@answers(np.flipud, views=True)
+def flipud(m: Any) -> Any:
+    """Reverse an array along its first axis."""
+    return views.flip(array(m), 0)
+
+
+@answers(np.fliplr, views=True)
+def fliplr(m: Any) -> Any:
+    """Reverse an array along its second axis."""
+    return views.flip(array(m), 1)
 
 
 @answers(np.rot90, views=True)
