@@ -33,9 +33,12 @@ class CachedCalls(Transformed[P, R]):
     __slots__ = ("_recent",)
 
     def __init__(
-        self, transform: Callable[..., Any], function: Callable[..., Any], options: dict[str, Any],
+        self,
+        transform: Callable[..., Any],
+        function: Callable[..., Any],
+        options: dict[str, Any],
         instance: Callable[[], Any] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(transform, function, options, function)
         self._recent: tuple[Any, ...] = ()
         # with the function's other paths, if it branches
@@ -100,9 +103,12 @@ class CachedCalls(Transformed[P, R]):
                 self._entries.remember((number, *key[1:]), entry)
 
     def _repeated(
-        self, call: Callable[[], Any], given: tuple[Any, ...], state: State,
+        self,
+        call: Callable[[], Any],
+        given: tuple[Any, ...],
+        state: State,
         again: Callable[..., Any] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The result of a call that may trace; repeat the call if tracing fails.
 
         Either the state has changed. Or the function does not accept tracers in place of arrays

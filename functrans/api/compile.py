@@ -61,9 +61,14 @@ class Jitted(CachedCalls[P, R]):
     """A compiled function, as `jit` returns it; `lower` shows the stages of its compilation."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Named, donated: Named, max_paths: int,
-        where: Where, instance: Callable[[], Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[..., Any],
+        static: Named,
+        donated: Named,
+        max_paths: int,
+        where: Where,
+        instance: Callable[[], Any] | None = None,
+    ) -> None:
         options = {
             "static_argnums": static.numbers,
             "static_argnames": tuple(sorted(static.names)),

@@ -247,9 +247,12 @@ def custom_jvp(
 
 
 def custom_jvp(
-    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (), out_types: Any = None,
-) -> Any:  # fmt: skip
+    function: Callable[..., Any] | None = None,
+    /,
+    nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (),
+    out_types: Any = None,
+) -> Any:
     """Give a function a forward-mode derivative rule; reverse mode follows from it.
 
     Parameters
@@ -421,9 +424,12 @@ def custom_vjp(
 
 
 def custom_vjp(
-    function: Callable[..., Any] | None = None, /, nondiff_argnums: Argnums = (),
-    nondiff_argnames: Argnames = (), out_types: Any = None,
-) -> Any:  # fmt: skip
+    function: Callable[..., Any] | None = None,
+    /,
+    nondiff_argnums: Argnums = (),
+    nondiff_argnames: Argnames = (),
+    out_types: Any = None,
+) -> Any:
     """Give a function a reverse-mode derivative rule.
 
     Parameters

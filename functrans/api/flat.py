@@ -19,9 +19,12 @@ class Flat:
     result: Structure
 
     def __init__(
-        self, function: Callable[..., Any], arguments: Structure, name: str,
+        self,
+        function: Callable[..., Any],
+        arguments: Structure,
+        name: str,
         result_name: Callable[[int, Structure], str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function = function
         self.arguments = arguments
         self.result_name = result_name or (lambda *_: f"a result of {name}")

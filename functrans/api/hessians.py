@@ -86,9 +86,12 @@ def hessian(
 
 
 def _sparse_hessian(
-    function: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None,
+    function: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    chunk_size: int | None,
     sparse: Any,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         rules: list[bool] = []
 

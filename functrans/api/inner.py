@@ -19,9 +19,12 @@ class Inner:
     """A function to be staged as an inner graph: its flat form and its arguments' leaves."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, what: str,
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        what: str,
         name: Callable[[int], str] = "leaf {}".format,
-    ) -> None:  # fmt: skip
+    ) -> None:
         leaves, self.structure = tree.flatten(args)
         self.leaves = [as_array(x, name, i) for i, x in enumerate(leaves)]
         self.what = what

@@ -116,9 +116,14 @@ Blocks = list[list[Any]]
 
 
 def jacobian_by(
-    function: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None,
-    holomorphic: bool, transform: str, blocks_of: Callable[[Point, Problem, int | None], Blocks],
-) -> Callable[..., Any]:  # fmt: skip
+    function: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    chunk_size: int | None,
+    holomorphic: bool,
+    transform: str,
+    blocks_of: Callable[[Point, Problem, int | None], Blocks],
+) -> Callable[..., Any]:
     check_callable(function, transform)
     check_argnums(argnums, function)
     if chunk_size is not None and chunk_size < 1:

@@ -43,9 +43,12 @@ class Lowered:
     """
 
     def __init__(
-        self, graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None,
+        self,
+        graph: Graph,
+        donated: tuple[int, ...] = (),
+        backend: str | None = None,
         architecture: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._graph = graph
         self._donated = donated
         self._backend = backend

@@ -168,9 +168,14 @@ class _Call:
     """One call of a mapped function: its leaves, and the mapped axis of each."""
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-        in_axes: Any, axis_size: int | None, axis_name: str | None,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        in_axes: Any,
+        axis_size: int | None,
+        axis_name: str | None,
+    ) -> None:
         self.function = function
         self.name = axis_name
         self.leaves, self.structure = tree.flatten((args, kwargs))
@@ -329,9 +334,12 @@ class _Call:
 
 
 def _in_scope(
-    example: Callable[..., list[Any]], name: str | None, size: int, arrays: Sequence[Any],
+    example: Callable[..., list[Any]],
+    name: str | None,
+    size: int,
+    arrays: Sequence[Any],
     axes: Sequence[int | None],
-) -> Callable[..., list[Any]]:  # fmt: skip
+) -> Callable[..., list[Any]]:
     """The function of one example, traced in the scope of the named axis.
 
     If the axis has a name, the last argument is the number of the lane.

@@ -127,9 +127,13 @@ class Outside:
         return state, is_settled
 
     def _states(
-        self, before: State, static: Static, path: Path,
-        trace: Callable[[State], tuple[Path, Traced]], others: bool,
-    ) -> tuple[int, ...]:  # fmt: skip
+        self,
+        before: State,
+        static: Static,
+        path: Path,
+        trace: Callable[[State], tuple[Path, Traced]],
+        others: bool,
+    ) -> tuple[int, ...]:
         """The states for which a path, traced in one state, is valid.
 
         If the state has changed during tracing, either the function has changed it itself, by a

@@ -198,9 +198,13 @@ def held_argument(argument: Any) -> Any:
 
 
 def problem_of(
-    function: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: dict[str, Any],
-    has_aux: bool, transform: str,
-) -> Problem:  # fmt: skip
+    function: Callable[..., Any],
+    argnums: Argnums,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    has_aux: bool,
+    transform: str,
+) -> Problem:
     """The flat problem of ``transform(function, argnums)(*args, **kwargs)``."""
     positions = normalized_argnums(argnums, len(args), function)
     return Problem(function, args, kwargs, positions, has_aux, transform)

@@ -141,9 +141,13 @@ class LoadedProgram:
     """
 
     def __init__(
-        self, name: str, graph: Graph, captures: Sequence[np.ndarray[Any, Any]],
-        arguments: Structure, results: Structure,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        graph: Graph,
+        captures: Sequence[np.ndarray[Any, Any]],
+        arguments: Structure,
+        results: Structure,
+    ) -> None:
         self.__name__ = name
         self._graph = graph
         self._captures = captures

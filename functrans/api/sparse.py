@@ -326,9 +326,12 @@ def _cyclic(count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _divided(
-    pattern: Pattern, values: Any, heights: Sequence[int], widths: Sequence[int],
+    pattern: Pattern,
+    values: Any,
+    heights: Sequence[int],
+    widths: Sequence[int],
     dtypes: Sequence[np.dtype[Any]],
-) -> list[list[Any]]:  # fmt: skip
+) -> list[list[Any]]:
     """Divide a sparse matrix into blocks, by leaves of the results and arguments."""
     if len(heights) == len(widths) == 1:
         return [[assembled(pattern, _as(values, dtypes[0]))]]

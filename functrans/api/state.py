@@ -71,9 +71,14 @@ class State:
     """
 
     def __init__(
-        self, walk: Walk, static: Static, before: State | None, changed: set[int],
-        compared: set[int], number_of: Callable[[tuple[Any, ...]], int],
-    ) -> None:  # fmt: skip
+        self,
+        walk: Walk,
+        static: Static,
+        before: State | None,
+        changed: set[int],
+        compared: set[int],
+        number_of: Callable[[tuple[Any, ...]], int],
+    ) -> None:
         self.complete = walk.complete
         self.any_traced = walk.any_traced
         self.static = static

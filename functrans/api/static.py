@@ -32,9 +32,11 @@ class Static:
     """
 
     def __init__(
-        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...],
+        self,
+        positional: tuple[tuple[int, Any], ...],
+        keywords: tuple[tuple[str, Any], ...],
         order: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.positional = positional
         self.keywords = keywords
         self.order = order

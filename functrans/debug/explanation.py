@@ -86,9 +86,16 @@ class Explanation:
     """
 
     def __init__(
-        self, name: str, graph: Graph, lines: Sequence[Line], parts: Sequence[Part], kernels: Rows,
-        seconds: float, temporary_bytes: int, source: str,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        graph: Graph,
+        lines: Sequence[Line],
+        parts: Sequence[Part],
+        kernels: Rows,
+        seconds: float,
+        temporary_bytes: int,
+        source: str,
+    ) -> None:
         self.name = name
         self.graph = graph
         self.lines = sorted(lines, key=lambda line: -line.seconds)

@@ -30,10 +30,17 @@ Combine = str | Callable[[Any, Any], Any]
 
 @boundary
 def chunked_map(
-    function: Callable[[Any], Any], source: Any, /, *, combine: Combine = "concatenate",
-    chunk_size: int | None = None, engine: str = "serial", workers: int | None = None,
-    client: Any = None, progress: str | None = None,
-) -> Any:  # fmt: skip
+    function: Callable[[Any], Any],
+    source: Any,
+    /,
+    *,
+    combine: Combine = "concatenate",
+    chunk_size: int | None = None,
+    engine: str = "serial",
+    workers: int | None = None,
+    client: Any = None,
+    progress: str | None = None,
+) -> Any:
     """Apply a function to chunks of data, and combine the results.
 
     Only some chunks are in memory at a time. Results are combined in the order of the chunks, so

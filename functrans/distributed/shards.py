@@ -128,9 +128,13 @@ class _Call:
     """One call of a function on the parts of arrays."""
 
     def __init__(
-        self, function: Callable[..., Any], mesh: Mesh, args: tuple[Any, ...], in_specs: Any,
+        self,
+        function: Callable[..., Any],
+        mesh: Mesh,
+        args: tuple[Any, ...],
+        in_specs: Any,
         out_specs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function = function
         self.mesh = mesh
         self.sizes = mesh.axes

@@ -21,9 +21,11 @@ REDUCTIONS = ("mean", "sum")
 
 @boundary
 def accumulate(
-    function: Callable[..., Any], steps: int, in_axes: int | Sequence[int | None] | None = None,
+    function: Callable[..., Any],
+    steps: int,
+    in_axes: int | Sequence[int | None] | None = None,
     reduce: str = "mean",
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Compute a function of a batch piece by piece, and combine the results.
 
     Intermediate values then need the memory of one piece only. If the function averages over its

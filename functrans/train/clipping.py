@@ -93,9 +93,11 @@ def clip_by_value(gradients: Any, limit: Any) -> Any:
 
 @boundary
 def per_sample_clipped(
-    gradient: Callable[..., Any], max_norm: float, in_axes: int | Sequence[Any] | None = None,
+    gradient: Callable[..., Any],
+    max_norm: float,
+    in_axes: int | Sequence[Any] | None = None,
     reduce: str = "mean",
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Clip the gradient of each example of a batch by its own norm before they are combined.
 
     No example can then change the sum by more than ``max_norm``, as differentially private training

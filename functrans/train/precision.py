@@ -17,9 +17,11 @@ Keep = Callable[[str], bool] | Sequence[str]
 
 @boundary
 def cast(
-    function: Callable[..., Any], compute: Any = np.float16, keep: Keep = (),
+    function: Callable[..., Any],
+    compute: Any = np.float16,
+    keep: Keep = (),
     result: Any = np.float32,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Make a function compute in another floating dtype; its results are in float32.
 
     Parameters, data and gradients keep their dtypes: the casts are a part of the function. Sums and
@@ -102,9 +104,13 @@ def loss_scale(scale: float = 2.0**15) -> LossScale:
 
 @boundary
 def scaled_value_and_grad(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-    growth: float = 2.0, backoff: float = 0.5, interval: int = 2000,
-) -> Callable[..., Any]:  # fmt: skip
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    growth: float = 2.0,
+    backoff: float = 0.5,
+    interval: int = 2000,
+) -> Callable[..., Any]:
     """As `functrans.value_and_grad`, with a loss that is scaled so that no gradient underflows.
 
     In float16, numbers below 6e-8 are zero, and many gradients are smaller. So the loss is

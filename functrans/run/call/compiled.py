@@ -49,9 +49,12 @@ class Program:
     """
 
     def __init__(
-        self, graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = (),
+        self,
+        graph: Graph,
+        donated: Sequence[int] = (),
+        in_part: Sequence[int] = (),
         backend: str = "native",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph = graph
         self.backend = backend
         apart = legalised(graph, host.target())
@@ -203,9 +206,12 @@ class Compiled(NamedTuple):
 
 
 def compile_whole(
-    graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = (), backend: str = "native",
+    graph: Graph,
+    donated: Sequence[int] = (),
+    in_part: Sequence[int] = (),
+    backend: str = "native",
     ends: Graph | None = None,
-) -> Compiled:  # fmt: skip
+) -> Compiled:
     """Compile a graph all of whose equations have compiled forms.
 
     ``ends`` is a graph with the inputs and outputs as callers see them, if these differ: complex

@@ -222,9 +222,15 @@ def entry_of(
 
 
 def _entry(
-    state: np.ndarray[Any, Any], program: NativeProgram, call: Structure, leaves: Sequence[Any],
-    captures: tuple[Any, ...], result: Structure, guarded: Guards | None, constants: Constants,
-) -> Entry:  # fmt: skip
+    state: np.ndarray[Any, Any],
+    program: NativeProgram,
+    call: Structure,
+    leaves: Sequence[Any],
+    captures: tuple[Any, ...],
+    result: Structure,
+    guarded: Guards | None,
+    constants: Constants,
+) -> Entry:
     kept: list[Any] = [program, captures, guarded]
     inputs = 0 if guarded is None else guarded.inputs
     values = [*leaves, *captures]
@@ -259,9 +265,15 @@ def _entry(
 
 
 def _python_entry(
-    state: np.ndarray[Any, Any], program: PythonProgram, call: Structure, leaves: Sequence[Any],
-    captures: tuple[Any, ...], result: Structure, guarded: Guards | None, constants: Constants,
-) -> Entry:  # fmt: skip
+    state: np.ndarray[Any, Any],
+    program: PythonProgram,
+    call: Structure,
+    leaves: Sequence[Any],
+    captures: tuple[Any, ...],
+    result: Structure,
+    guarded: Guards | None,
+    constants: Constants,
+) -> Entry:
     inputs = 0 if guarded is None else guarded.inputs
     # results are on a device if an argument is
     if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):

@@ -288,9 +288,12 @@ class OverwritingProgram(Overwriting, NativeProgram):
 
 
 def native_program(
-    listing: Listing, codes: Sequence[Code], in_avals: Sequence[Aval], out_avals: Sequence[Aval],
+    listing: Listing,
+    codes: Sequence[Code],
+    in_avals: Sequence[Aval],
+    out_avals: Sequence[Aval],
     lowered: Callable[[], Graph],
-) -> NativeProgram:  # fmt: skip
+) -> NativeProgram:
     """The program of a listing, of the class for donated inputs if there are any."""
     kind = OverwritingProgram if listing.overwritten else NativeProgram
     return kind(listing, codes, in_avals, out_avals, lowered)
