@@ -22,7 +22,6 @@ from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import expressions
 
-
 Fixed = tuple[Number | None, ...]
 """The constant indices of an element, and None for others."""
 
