@@ -18,7 +18,12 @@ OperandRule = Rule | NotDifferentiable | None
 
 def on_parts(name: str) -> Lazy:
     """The `parts` rule named ``"complex_arithmetic:divide"``, say, imported with the compiler."""
-    return lazy(f"functrans.ops.elementwise.compiled.{name}")
+    return on_compiling(f"elementwise.compiled.{name}")
+
+
+def on_compiling(name: str) -> Lazy:
+    """The rule named ``"linalg.compiled.matrices:solve"``, say, imported with the compiler."""
+    return lazy(f"functrans.ops.{name}")
 
 
 def primitive(

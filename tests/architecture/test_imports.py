@@ -64,8 +64,8 @@ COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/entries.
 COMPUTED |= {Path("functrans/scipy/source") / name for name in ("reinterpret.py", "rotations.py")}
 # Functions of SciPy's of which there are several alike.
 COMPUTED |= {
-    Path("functrans/scipy") / name
-    for name in ("inside.py", "optimize/searches.py", "sparse/iterative.py", "stats/samples.py")
+    Path("functrans/scipy") / f"{name}.py"
+    for name in ("fft", "inside", "optimize/searches", "sparse/iterative", "stats/samples")
 }
 # Functions of SciPy's that are named by a table.
 SPECIAL = Path("functrans/ops/elementwise/special")

@@ -31,7 +31,7 @@ from functrans.ops.arrays.structural import (
     transpose,
 )
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import primitive
+from functrans.ops.define import on_compiling, primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
@@ -284,25 +284,22 @@ def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
     return Emit(rule, applies=applies, operations=operations)
 
 
-_RULES = "functrans.ops.linalg.compiled"
-
-
 def compiled_forms(
     name: str, unrolled: Callable[[Any], int] = lambda limits: limits.largest, **slots: Any
 ) -> dict[str, Any]:
     """The slots of an operation that is `compiled`, by the name of its rules, or by other slots."""
-    emit = compiled(lazy(f"{_RULES}.matrices:{name}"), unrolled)
+    emit = compiled(on_compiling(f"linalg.compiled.matrices:{name}"), unrolled)
     return _forms(name, emit, of_nothing=True) | slots
 
 
 def decomposed_forms(name: str, of_any_size: bool = False, **slots: Any) -> dict[str, Any]:
     """The same for an operation that is `decomposed`."""
-    emit = decomposed(lazy(f"{_RULES}.matrices:{name}"), of_any_size)
+    emit = decomposed(on_compiling(f"linalg.compiled.matrices:{name}"), of_any_size)
     return _forms(name, emit, of_nothing=False) | slots
 
 
 def _forms(name: str, emit: Emit, of_nothing: bool) -> dict[str, Any]:
-    emit_on_grid = on_grid(lazy(f"{_RULES}.grid.matrices:{name}"), of_nothing)
+    emit_on_grid = on_grid(on_compiling(f"linalg.compiled.grid.matrices:{name}"), of_nothing)
     return {"emit": emit, "emit_on_grid": emit_on_grid, "parts": by_lapack(name)}
 
 
