@@ -7,15 +7,13 @@ import io
 import sys
 import threading
 import time
-import types
 import weakref
-from collections import namedtuple
 
 import numpy as np
 import pytest
 from tqdm import TMonitor, tqdm
 
-from functrans import debug, grad, jit, value_and_grad, vmap
+from functrans import grad, jit, value_and_grad, vmap
 from functrans.api import outside
 from functrans.api.outside import Outside
 
@@ -498,19 +496,3 @@ def test_static_methods_and_weak_references_of_classes_with_attributes(monkeypat
     ):
         monkeypatch.setattr(changed, name, value, raising=False)
         np.testing.assert_array_equal(compiled(X), f(X))
-
-
-def test_a_global_with_the_name_of_an_attribute_is_not_read():
-    module = types.ModuleType("of_a_user")
-    exec("def f(p): return p.w * scale", vars(module))
-    module.scale, module.w = 2.0, -1
-    weights = namedtuple("Weights", "w")(np.ones(3))
-    compiled = jit(module.f)
-    compiled(weights)
-    for i in range(3):
-        module.w = i
-        with debug.profile() as profile:
-            compiled(weights)
-        assert "trace" not in str(profile)
-    module.scale = 3.0
-    np.testing.assert_array_equal(compiled(weights), np.full(3, 3.0))

@@ -353,21 +353,12 @@ def referent_of_an_object_in_c():
     return lambda x: holder.obj * x, [lambda: setattr(holder, "obj", 3.0)]
 
 
-def generator():
-    rng, scale = np.random.default_rng(0), np.full(LARGE, 2.0)
-
-    def function(x, draws=False):
-        return rng.normal() * x if draws else np.sum(scale) * x
-
-    return function, [lambda: rng.normal(), lambda: scale.fill(3.0)]
-
-
 PLACES = [
     module_found_by_a_string, class_that_loses_one_name_and_gains_another,
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
     dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
     items_of_a_subclass, items_in_an_order, elements, defaults, numbers_as_defaults,
-    code, function_attribute, referent_of_an_object_in_c, generator,
+    code, function_attribute, referent_of_an_object_in_c,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
     in_the_default_of_a_context, in_a_weak_dictionary, behind_a_weak_reference, thread_local,
 ]  # fmt: skip
