@@ -12,7 +12,7 @@ from importlib import import_module
 from sys import modules as _loaded
 from typing import Any, TypeVar
 
-from functrans.locks import importing
+from functrans.locks import importing, without_collection
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,7 +29,7 @@ class Lazy:
     def resolve(self) -> Any:
         """The function itself."""
         if self._imported is None:  # otherwise no thread need wait for imports of others
-            with importing:
+            with importing, without_collection():
                 self._imported = import_module(self.module)
         return getattr(self._imported, self.name)
 

@@ -26,7 +26,7 @@ ELSEWHERE = ("full", "slow", "gpu", "emulated")
 NUMBERS = tuple(f"tests/{name}/" for name in ("composition", "numpy", "primitives", "properties"))
 """Folders whose tests compare numbers, all of them alike."""
 
-PARTS = 4
+PARTS = 6
 """One of so many parts of what they draw finer is tried with each change."""
 
 

@@ -6,13 +6,14 @@ Before each call, a holder's values are compared by identity, in machine code fo
 
 from __future__ import annotations
 
+import gc
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from functrans.api.kinds import ABSENT, dictionary_of, held, keys_of
+from functrans.api.kinds import ABSENT, dictionary_of, held, keys_of, referents_of
 from functrans.run.call import guards, layouts
 from functrans.run.call.guards import ANY, INPUT, Instruction
 
@@ -34,6 +35,7 @@ class Holder:
         gone: list[Any],
     ) -> None:
         self._owner = held(owner, gone.append)
+        self._gone = gone
         values = self.read()
         self.ids = [*map(id, values)]
         self.slots: list[int] = []
@@ -277,3 +279,20 @@ class Other(Holder):
 
     def read(self) -> Sequence[Any]:
         return self._read(self._owner())
+
+
+class Referents(Holder):
+    """What an object of a class that is written in C refers to, by Python's garbage collector."""
+
+    def read(self) -> Sequence[Any]:
+        return referents_of(self._owner())
+
+    def guard(self) -> Iterator[Instruction | None]:
+        owner = self._owner()
+        every = gc.get_referents(owner)
+        checks = None
+        # `read` leaves out classes, of which the instructions see whether they are the same
+        if not self.slots and [id(x) for x in every if not isinstance(x, type)] == self.ids:
+            self._kept += [held(x, self._gone.append) for x in every if isinstance(x, type)]
+            checks = guards.referents(owner, every)
+        yield from [None] if checks is None else checks

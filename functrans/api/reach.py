@@ -37,6 +37,7 @@ from functrans.api.holders import (
     Items,
     Members,
     Other,
+    Referents,
     Variables,
 )
 from functrans.api.kinds import (
@@ -285,11 +286,12 @@ class Walk:
         self.any_attribute |= not READS_ALL.isdisjoint(names)
         self.any_global |= not (ANY_GLOBAL.isdisjoint(unknown) and READS_GLOBALS.isdisjoint(names))
         self.any_class |= "type" in unknown or "__class__" in names
-        wanted = set(names & namespace.keys())
+        read = globals_of(function.__code__)  # an attribute may have the name of another global
+        wanted = set(read & namespace.keys())
         if self.any_global:
             wanted = {name for name in namespace if not name.startswith("__")}
         # a missing global may be created later, and hide a builtin
-        absent = globals_of(function.__code__) - namespace.keys()
+        absent = read - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
         self._named(*added_builtins(function, absent), id(function), False)
         self._named(sys.modules, imported(function), id(function), False)
@@ -489,5 +491,5 @@ class Walk:
             return
         if not gc.is_tracked(value) and not isinstance(value, np.flatiter):
             return
-        holder = Other(value, referents_of, self.gone)
+        holder = Referents(value, self.gone)
         self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))

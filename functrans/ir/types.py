@@ -252,3 +252,13 @@ def may_change(array: Any) -> bool:
             return not array.flags.owndata
         array = array.base
     return not isinstance(array, bytes)
+
+
+def interleaved(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A complex array or number as a real array of interleaved parts, if possible a view."""
+    return np.asarray(x, dtype, order="C")[..., None].view(real_dtype(dtype))
+
+
+def joined(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The inverse of `interleaved`."""
+    return np.asarray(x, order="C").view(dtype)[..., 0]

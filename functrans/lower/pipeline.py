@@ -8,8 +8,9 @@ what it leaves. A stage also names a check of its result, and a function that pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
@@ -34,7 +35,6 @@ from functrans.lower.nest.merging import merged
 from functrans.lower.nest.row_fusion import with_fused_rows
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.fusion import begins_a_nest
-from functrans.lower.product.nests import Readers, nests_of, readers_of
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import (
     Recomputation,
@@ -42,10 +42,14 @@ from functrans.lower.select.recomputation import (
     expected_demand,
     graph_work,
 )
+from functrans.lower.select.root import Contraction, Readers, readers_of
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
+
+# few programs have products of their own kernels, and a tenth of what is imported is for these
+_nests_of = lazy("functrans.lower.product.nests:nests_of")
 
 
 class Stage(NamedTuple):
@@ -149,10 +153,13 @@ def loop_generation(draft: Draft) -> Draft:
 
 def _nests(
     loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
-) -> Iterator[Nest]:
+) -> Iterable[Nest]:
     """The nests of loops: streams of products, single products, and all others."""
+    if not any(isinstance(root, Contraction) for root in draft.roots):
+        return chain.from_iterable(map(bodies.build, loops))
     target, simplify = draft.target, draft.chosen.puller.simplify
-    return nests_of(draft.roots, loops, readers, bodies, target, simplify)
+    nests: Iterable[Nest] = _nests_of(draft.roots, loops, readers, bodies, target, simplify)
+    return nests
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]

@@ -25,30 +25,10 @@ from functrans.ir.graph import Eqn, Graph, prune, with_graphs
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
+from functrans.optimise.conditions import has_collectives, has_complex, having, is_any
 from functrans.optimise.constant_indices import index_by_constants
 from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
-from functrans.optimise.machine.complex_parts import without_complex
-from functrans.optimise.machine.contraction_layout import lay_out_contractions
-from functrans.optimise.machine.deferred_scatters import add_scatters_last
-from functrans.optimise.machine.diagonals import compare_for_diagonals
-from functrans.optimise.machine.gathered_rows import gather_rows
-from functrans.optimise.machine.half_products import widen_half_products
-from functrans.optimise.machine.invariant_packing import pack_before_loops
-from functrans.optimise.machine.late_broadcasts import broadcast_last
-from functrans.optimise.machine.late_gathers import gather_last
-from functrans.optimise.machine.late_transposes import transpose_last
-from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
-from functrans.optimise.machine.order_statistics import select_ranks
 from functrans.optimise.machine.outlining import outline
-from functrans.optimise.machine.product_layout import columns_first, swap_products
-from functrans.optimise.machine.real_transforms import halve_transforms
-from functrans.optimise.machine.scan_motion import move_out_of_scans
-from functrans.optimise.machine.stored_intermediates import store_intermediates
-from functrans.optimise.machine.sums.distribution import distribute_sums
-from functrans.optimise.machine.transposed_solves import solve_through_transposes
-from functrans.optimise.machine.triangular_factors import write_out_triangles
-from functrans.optimise.machine.write_coalescing import coalesce_writes
-from functrans.optimise.machine.zero_blocks import leave_out_zero_blocks
 from functrans.optimise.simplification import fold_constants, inline, merge_equal, simplify
 from functrans.optimise.twins import merge_twins
 
@@ -56,13 +36,15 @@ from functrans.optimise.twins import merge_twins
 class Pass(NamedTuple):
     """A pass: what it does, the reason for its position, and the check of what it leaves.
 
-    ``run`` and ``check`` receive the graph and, in the lists for a target, the target.
+    ``run`` and ``check`` receive the graph and, in the lists for a target, the target. The pass
+    leaves a graph as it is if ``when`` does not hold, and is not run.
     """
 
     run: Callable[..., Graph]
     because: str
     check: Callable[..., None] = checks.nothing_more
     is_required: bool = False
+    when: Callable[[Graph], bool] = is_any
 
     @property
     def name(self) -> str:
@@ -127,33 +109,84 @@ SIMPLIFICATION: tuple[Pass, ...] = (
 
 FOR_CORES = Passes(
     legalisation=(
-        Pass(without_complex, "the loop language has no complex numbers", checks.is_real,
-             is_required=True),
+        Pass(lazy("functrans.optimise.machine.complex_parts:without_complex"),
+             "the loop language has no complex numbers",
+             when=has_complex, check=checks.is_real, is_required=True),
     ),
     machine=(
-        Pass(send_along_first_axis, "first: the other passes then see the transpositions",
-             is_required=True),
-        Pass(leave_out_zero_blocks, "before passes that move or join what it takes apart"),
-        Pass(select_ranks, "before passes that move slices, which then no longer read sorts"),
-        Pass(broadcast_last, "before sums, which then see what is repeated along their axes"),
-        Pass(gather_last, "before sums, like broadcasts"),
-        Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),
-        Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
-        Pass(compare_for_diagonals, "after sums, which detect embedded slices"),
-        Pass(add_scatters_last, "after sums, some of which need no scatter"),
-        Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
-        Pass(swap_products, "before layouts, which absorb the transposes"),
-        Pass(transpose_last, "after swapping, which leaves no transpose of a matrix"),
-        Pass(store_intermediates, "before code motion, which can use the stacked values"),
-        Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
-        Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
-        Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),
-        Pass(lay_out_contractions, "after passes that make contractions", checks.contractions_fit),
-        Pass(gather_rows, "after layouts, which absorb transposes before this adds some"),
-        Pass(write_out_triangles, "after layouts, because a choice cannot be read transposed"),
-        Pass(widen_half_products, "after layouts, which skip half floats on a CPU"),
-        Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
-        Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),
+        Pass(lazy("functrans.optimise.machine.messages:send_along_first_axis"),
+             "first: the other passes then see the transpositions",
+             when=has_collectives, is_required=True),
+        Pass(lazy("functrans.optimise.machine.zero_blocks:leave_out_zero_blocks"),
+             "before passes that move or join what it takes apart",
+             when=having("arrays.structural:absent_p")),
+        Pass(lazy("functrans.optimise.machine.order_statistics:select_ranks"),
+             "before passes that move slices, which then no longer read sorts",
+             when=having("reductions.sorting:sort")),
+        Pass(lazy("functrans.optimise.machine.late_broadcasts:broadcast_last"),
+             "before sums, which then see what is repeated along their axes",
+             when=having("arrays.structural:broadcast_to_p")),
+        Pass(lazy("functrans.optimise.machine.late_gathers:gather_last"),
+             "before sums, like broadcasts",
+             when=having("indexing.gather:gather")),
+        Pass(lazy("functrans.optimise.machine.messages:bucket_sums"),
+             "before passes that move and join: its results are slices of one array",
+             when=has_collectives),
+        Pass(lazy("functrans.optimise.machine.sums.distribution:distribute_sums"),
+             "before layouts: it recognises contractions as they were written",
+             when=having("linalg.contraction:dot_general",
+                         "convolution.windows:overlap_add_p",
+                         "reductions.reduce:reduce_max",
+                         "reductions.reduce:reduce_min",
+                         "arrays.structural:reduce_sum")),
+        Pass(lazy("functrans.optimise.machine.diagonals:compare_for_diagonals"),
+             "after sums, which detect embedded slices",
+             when=having("arrays.slicing:embed_p", "arrays.slicing:update_slice_p")),
+        Pass(lazy("functrans.optimise.machine.deferred_scatters:add_scatters_last"),
+             "after sums, some of which need no scatter",
+             when=having("indexing.gather:scatter_add")),
+        Pass(lazy("functrans.optimise.machine.real_transforms:halve_transforms"),
+             "after sums, which may have been the only readers of one part",
+             when=having("fft.split:split_fft_p")),
+        Pass(lazy("functrans.optimise.machine.product_layout:swap_products"),
+             "before layouts, which absorb the transposes",
+             when=having("linalg.contraction:dot_general")),
+        Pass(lazy("functrans.optimise.machine.late_transposes:transpose_last"),
+             "after swapping, which leaves no transpose of a matrix",
+             when=having("linalg.contraction:dot_general")),
+        Pass(lazy("functrans.optimise.machine.stored_intermediates:store_intermediates"),
+             "before code motion, which can use the stacked values",
+             when=having("control.scan:scan_p")),
+        Pass(lazy("functrans.optimise.machine.scan_motion:move_out_of_scans"),
+             "before layouts: it creates contractions over all steps",
+             when=having("control.scan:scan_p")),
+        Pass(lazy("functrans.optimise.machine.invariant_packing:pack_before_loops"),
+             "after code motion: a product that left its loop needs no panels",
+             when=having("control.scan:scan_p", "control.while_loop:while_p")),
+        Pass(lazy("functrans.optimise.machine.product_layout:columns_first"),
+             "after packing, which leaves it the matrices that it does not pack",
+             when=having("control.scan:scan_p")),
+        Pass(lazy("functrans.optimise.machine.contraction_layout:lay_out_contractions"),
+             "after passes that make contractions",
+             when=having("linalg.contraction:dot_general"), check=checks.contractions_fit),
+        Pass(lazy("functrans.optimise.machine.gathered_rows:gather_rows"),
+             "after layouts, which absorb transposes before this adds some",
+             when=having("indexing.gather:gather")),
+        Pass(lazy("functrans.optimise.machine.triangular_factors:write_out_triangles"),
+             "after layouts, because a choice cannot be read transposed",
+             when=having("linalg.factorisations:cholesky_p", "linalg.qr:r_p")),
+        Pass(lazy("functrans.optimise.machine.half_products:widen_half_products"),
+             "after layouts, which skip half floats on a CPU",
+             when=having("linalg.contraction:dot_general")),
+        Pass(lazy("functrans.optimise.machine.write_coalescing:coalesce_writes"),
+             "after layouts, whose transposes end chains of writes",
+             when=having("arrays.shape:concatenate_p",
+                         "arrays.slicing:embed_p",
+                         "arrays.slicing:update_slice_p")),
+        Pass(lazy("functrans.optimise.machine.transposed_solves:solve_through_transposes"),
+             "after layouts, like all passes that absorb transposes",
+             when=having("linalg.factorisations:solve_p",
+                         "linalg.factorisations:triangular_solve")),
         Pass(outline, "last: segments are compared in the form that is compiled"),
     ),
 )
@@ -197,7 +230,7 @@ def rewritten(graph: Graph, target: Target, outlined: bool = False) -> Graph:
 def _through(passes: Iterable[Pass], graph: Graph, *target: Target) -> Graph:
     skipped = _skipped()
     for each in passes:
-        if each.name in skipped:
+        if each.name in skipped or not each.when(graph):
             continue
         graph = checked(each.run(graph, *target), each.name)
         if is_asked():

@@ -32,9 +32,13 @@ ESCAPES = frozenset(
 )  # fmt: skip
 """Instructions by which a function accesses objects that its names do not show, or changes them."""
 
-_EXTENDED, _GLOBAL, _NAME, _IMPORT = (
-    opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
+_EXTENDED, _GLOBAL, _IMPORT = (
+    opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "IMPORT_NAME")
 )
+_NAMES = frozenset(
+    opmap[name] for name in ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS") if name in opmap
+)
+"""In the bodies of classes, and since Python 3.12 in annotations: also of globals."""
 
 _BETWEEN = ("CACHE", "EXTENDED_ARG", "PUSH_NULL")
 """Instructions that may stand between a name and what is read from it."""
@@ -73,7 +77,7 @@ def global_names(code: CodeType) -> Iterator[str]:
     for part, operation, number in _operations(code):
         if operation == _GLOBAL:  # the last bit tells whether it is called
             yield part.co_names[number >> 1]
-        elif operation == _NAME:
+        elif operation in _NAMES:
             yield part.co_names[number]
 
 

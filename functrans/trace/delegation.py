@@ -65,7 +65,7 @@ def delegate(
 
     if not hasattr(function, "__wrapped__"):
         # otherwise inspect would derive the signature from the replaced code
-        function.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
+        function.__signature__ = inspect.signature(theirs)
     _own[function], _answers[function] = theirs, answer
     with _changing:
         _codes[function] = code, _calling(answer, code)

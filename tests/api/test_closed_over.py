@@ -12,11 +12,12 @@ import sys
 import threading
 import types
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
 
-from functrans import Aval, custom_vjp, grad, jit, load, save
+from functrans import Aval, custom_vjp, debug, grad, jit, load, save
 from tests import amount
 from tests.fuzz.captured import HEAD
 from tests.fuzz.places import PLACES
@@ -277,3 +278,19 @@ def test_builtins_of_a_module_alone():
         for _ in range(3):
             assert compiled(3.0) == function(3.0)
             assert slope(3.0) == function(1.0)
+
+
+def test_a_global_with_the_name_of_an_attribute_is_not_read():
+    module = types.ModuleType("of_a_user")
+    exec("def f(p): return p.w * scale", vars(module))
+    module.scale, module.w = 2.0, -1
+    weights = namedtuple("Weights", "w")(np.ones(3))
+    compiled = jit(module.f)
+    compiled(weights)
+    for i in range(3):
+        module.w = i
+        with debug.profile() as profile:
+            compiled(weights)
+        assert "trace" not in str(profile)
+    module.scale = 3.0
+    np.testing.assert_array_equal(compiled(weights), np.full(3, 3.0))

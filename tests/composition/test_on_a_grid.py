@@ -23,12 +23,12 @@ from functrans import (
     vmap,
 )
 from functrans.ir.evaluate import evaluate as by_numpy
+from functrans.ir.types import interleaved, joined
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import legalised, optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined
 from tests.loop.plans import evaluate_plan
 from tests.lower.test_targets import SMALL_CUDA
 

@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 
 from functrans import config, grad, jit, vmap
-from functrans.ir.types import is_complex
+from functrans.ir.types import interleaved, is_complex, joined
 from functrans.loop.grid import AttentionTile
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import legalised, optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined
 from tests.emit.cuda.programs import emulate_plan
 from tests.fuzz.checks import Mismatch, compare, float_inputs, losses_of, nearby, precision
 from tests.loop.plans import evaluate_plan

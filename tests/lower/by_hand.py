@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 
+from functrans.lazily import Lazy
 from functrans.loop.statements import Kernel
 from functrans.loop.target import CPU
 from functrans.lower.select.root import Elements
@@ -12,6 +13,8 @@ from tests.loop.evaluate import Memory, evaluate
 
 def done_by(stage, *args, **kwargs):
     """What a stage gives; for the CPU, if it asks for a target and is not told another one."""
+    if isinstance(stage, Lazy):
+        stage = stage.resolve()
     if "target" in inspect.signature(stage).parameters:
         kwargs.setdefault("target", CPU)
     return stage(*args, **kwargs)

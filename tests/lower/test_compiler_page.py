@@ -12,6 +12,7 @@ import numpy as np
 from functrans import jit, trace
 from functrans.emit.cuda import kernel as cuda
 from functrans.emit.llvm import kernel as llvm
+from functrans.lazily import Lazy
 from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
@@ -54,12 +55,16 @@ def quoted(text, language="text"):
     return f"```{language}\n{text.strip()}\n```\n"
 
 
+def function_of(each):
+    return each.run.resolve() if isinstance(each.run, Lazy) else each.run
+
+
 def table(passes):
     """Graph passes: what each does, expects and leaves, and the reason for its position."""
     yield "| Pass | What it does | Expects | Leaves | Reason for its position |\n"
     yield "|---|---|---|---|---|\n"
     for each in passes:
-        head, *_, promises = inspect.getdoc(each.run).split("\n\n")
+        head, *_, promises = inspect.getdoc(function_of(each)).split("\n\n")
         expects, leaves = promises.removeprefix("Expects ").split("Leaves ")
         cells = (f"`{each.name}`", head, expects, leaves, each.because)
         yield "| " + " | ".join(" ".join(cell.split()).rstrip(".") for cell in cells) + " |\n"

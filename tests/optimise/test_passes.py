@@ -1,10 +1,15 @@
 """The passes of the optimiser on graphs written by hand: the resulting equations."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 from functrans.ir.evaluate import evaluate
-from functrans.optimise.passes import SIMPLIFICATION, optimise, optimise_inner
+from functrans.ir.primitive import Primitive
+from functrans.optimise.conditions import having
+from functrans.optimise.machine.sums.distribution import LAWS
+from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION, optimise, optimise_inner
 from functrans.optimise.simplification import fold_constants, inline, merge_equal
 from tests.ir.written import graph, is_graph
 
@@ -153,3 +158,11 @@ def test_one_pass_uses_what_another_uncovers():
 def test_what_is_slim_stays(each):
     slim = graph("{ x:f64[3] ->\n a = sin x\n b = multiply a x\n return b }")
     assert each.run(slim) == slim
+
+
+def test_conditions_name_primitives():
+    conditions = [*(each.when for each in FOR_CORES.machine), *(law.when for law in LAWS)]
+    places = [place for when in conditions if isinstance(when, having) for place in when.places]
+    assert places
+    for module, name in places:
+        assert isinstance(getattr(import_module(module), name), Primitive), name

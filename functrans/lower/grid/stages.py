@@ -35,7 +35,7 @@ from functrans.lower.kernel.symbolic_sizes import Kernels
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.plan import Step
-from functrans.lower.product.nests import Readers
+from functrans.lower.select.root import Readers
 
 
 def attention(draft: Draft) -> Draft:

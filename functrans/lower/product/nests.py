@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop, fuse
@@ -14,18 +13,7 @@ from functrans.lower.product.fusion import begins_a_nest
 from functrans.lower.product.row_blocks import row_block_nests, rows_of
 from functrans.lower.product.stream import Stream, streams
 from functrans.lower.product.streaming import stream_nests
-from functrans.lower.select.root import Root
-
-Readers = Mapping[Buffer, Sequence[Root]]
-
-
-def readers_of(roots: Iterable[Root]) -> Readers:
-    """The roots that read each buffer."""
-    readers: dict[Buffer, list[Root]] = {}
-    for root in roots:
-        for source in root.loads:
-            readers.setdefault(source, []).append(root)
-    return readers
+from functrans.lower.select.root import Readers, Root, readers_of
 
 
 def nests_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
@@ -291,3 +291,15 @@ def extent_of(loop: Scalar) -> int:
     """The extent of a loop index."""
     extent: int = loop.attribute[2]
     return extent
+
+
+Readers = Mapping[Buffer, Sequence[Root]]
+
+
+def readers_of(roots: Iterable[Root]) -> Readers:
+    """The roots that read each buffer."""
+    readers: dict[Buffer, list[Root]] = {}
+    for root in roots:
+        for source in root.loads:
+            readers.setdefault(source, []).append(root)
+    return readers

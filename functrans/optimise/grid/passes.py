@@ -12,12 +12,11 @@ from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
 from functrans.ops.linalg.grid.hermitian import eigh_in_parts, eigvalsh_in_parts
 from functrans.ops.linalg.in_parts import OF_CORES
 from functrans.optimise import checks
+from functrans.optimise.conditions import has_complex
 from functrans.optimise.grid.library_transforms import with_library_transforms
 from functrans.optimise.grid.ordered_sums import depends, order_sums
 from functrans.optimise.grid.scan_fission import split_scans
 from functrans.optimise.machine import complex_parts
-from functrans.optimise.machine.outlining import outline
-from functrans.optimise.machine.scan_motion import move_out_of_scans
 from functrans.optimise.passes import FOR_CORES, Pass, Passes
 
 PARTS: dict[Primitive, Callable[..., Any]] = {eigh_p: eigh_in_parts, eigvalsh_p: eigvalsh_in_parts}
@@ -43,9 +42,9 @@ def _sums_are_ordered(graph: Graph, target: Target) -> None:
         checks.none_is(graph, depends, "adds up floats as threads come")
 
 
-def _with(passes: tuple[Pass, ...], new: Pass, before: Callable[..., Graph]) -> tuple[Pass, ...]:
-    """The passes, with another one inserted before the given one."""
-    at = [each.run for each in passes].index(before)
+def _with(passes: tuple[Pass, ...], new: Pass, before: str) -> tuple[Pass, ...]:
+    """The passes, with another one inserted before the one of the given name."""
+    at = [each.name for each in passes].index(before)
     return (*passes[:at], new, *passes[at:])
 
 
@@ -59,7 +58,7 @@ PASSES = Passes(
         Pass(
             with_library_transforms, "before complex numbers become pairs, which no library accepts"
         ),
-        Pass(without_complex, "kernels have no complex numbers", checks.is_real, is_required=True),
+        Pass(without_complex, "kernels have no complex numbers", checks.is_real, True, has_complex),
     ),
-    machine=_with(_with(FOR_CORES.machine, FISSION, move_out_of_scans), ORDERED, outline),
+    machine=_with(_with(FOR_CORES.machine, FISSION, "move_out_of_scans"), ORDERED, "outline"),
 )

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
@@ -28,6 +26,7 @@ from functrans.ops.compiled.pairs import Pair, flattened, pair_of, regrouped, ru
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj_p, interleave_p, join_p
 from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.conditions import has_complex
 from functrans.optimise.machine.complex_products import is_small, with_vector
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
@@ -78,8 +77,6 @@ def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -
     Expects operations on complex numbers as they were written, or chosen from a library.
     Leaves complex values only as operands and results of calls of NumPy.
     """
-    if not has_complex(graph):
-        return graph
 
     def run(*inputs: Any) -> list[Any]:
         given = [
@@ -126,17 +123,6 @@ def _part(aval: Aval) -> Aval:
 def _interleaved(aval: Aval) -> Aval:
     """The type of a complex array that is read as an array of interleaved parts."""
     return _part(aval).update(shape=(*aval.shape, 2)) if is_complex(aval.dtype) else aval
-
-
-def has_complex(graph: Graph) -> bool:
-    own = (
-        *graph.inputs,
-        *graph.outputs,
-        *(var for eqn in graph.eqns for var in (*eqn.inputs, *eqn.outputs)),
-    )
-    return any(is_complex(atom.aval.dtype) for atom in own) or any(
-        has_complex(inner) for eqn in graph.eqns for inner in inner_graphs(eqn)
-    )
 
 
 def _results(
@@ -239,13 +225,3 @@ def _by_numpy(eqn: Eqn, operands: Sequence[Any]) -> list[Any]:
         _Complex(interleaved=interleave_p(x)) if is_complex(x.dtype) else x
         for x in apply(eqn, given)
     ]
-
-
-def interleaved(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A complex array or number as a real array of interleaved parts, if possible a view."""
-    return np.asarray(x, dtype, order="C")[..., None].view(real_dtype(dtype))
-
-
-def joined(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The inverse of `interleaved`."""
-    return np.asarray(x, order="C").view(dtype)[..., 0]

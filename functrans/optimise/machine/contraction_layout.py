@@ -91,8 +91,6 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     Expects all contractions: later passes create none.
     Leaves operands of large contractions in layouts that BLAS accepts.
     """
-    if not any(eqn.primitive is dot_general for eqn in graph.eqns):
-        return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []

@@ -50,7 +50,7 @@ def add_scatters_last(graph: Graph, target: Target) -> Graph:
     Expects scatters as derivatives create them.
     Leaves no scatter into zeros that is only added to something.
     """
-    if target.lanes_are_threads or not any(eqn.primitive is scatter_add for eqn in graph.eqns):
+    if target.lanes_are_threads:
         return graph
     rules = _Deferral(graph).rules
     return _with_early_scatters(replaced(graph, rules)) if rules else graph

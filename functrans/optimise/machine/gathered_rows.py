@@ -39,8 +39,6 @@ def gather_rows(graph: Graph, target: Target) -> Graph:
     Leaves gathers along the first axes of transposed arrays (`functrans.lower.select.materialise`
     stores these).
     """
-    if not any(eqn.primitive is gather for eqn in graph.eqns):
-        return graph
     readers: dict[Atom, list[Eqn]] = {}
     for eqn in graph.eqns:
         for x in dict.fromkeys(eqn.inputs):

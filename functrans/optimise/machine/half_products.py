@@ -25,8 +25,6 @@ def widen_half_products(graph: Graph, target: Target) -> Graph:
     Expects contractions in their final layouts.
     Leaves no large product of 16-bit floats.
     """
-    if not any(map(_is_of_halves, graph.eqns)):
-        return graph
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         wide = _widened(eqn) if _is_of_halves(eqn) else None

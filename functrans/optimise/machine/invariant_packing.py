@@ -77,8 +77,6 @@ def pack_before_loops(graph: Graph, target: Target) -> Graph:
     Expects loops without operations that can be computed for all steps at once.
     Leaves products in loops that read panels.
     """
-    if not any(eqn.primitive in (scan_p, while_p) for eqn in graph.eqns):
-        return graph
     eqns: list[Eqn] = []
     panels: dict[Matrix, Atom] = {}
     for eqn in graph.eqns:

@@ -22,8 +22,6 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
     Expects any graph. Leaves elementwise operations whose operands do not all repeat along the same
     axes, and no selection by a repeated constant.
     """
-    if not any(eqn.primitive is broadcast_to_p for eqn in graph.eqns):
-        return graph
     out, changed = Rewriter(graph), False
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)

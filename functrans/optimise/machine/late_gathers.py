@@ -40,8 +40,6 @@ def gather_last(graph: Graph, target: Target) -> Graph:
     Leaves no such operation on a gather alone, or with scalars, from a much smaller array, unless
     calls may fail in it.
     """
-    if not any(eqn.primitive is gather for eqn in graph.eqns):
-        return graph
     out, limits = Rewriter(graph), target[Sinking]
     reads: dict[Atom, _Read] = {}
     for eqn in graph.eqns:

@@ -38,8 +38,6 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
     Expects collectives along any axis.
     Leaves collectives along the axis 0, and transpositions.
     """
-    if not _passes_messages(graph):
-        return graph
     moved: Graph = _along_first_axis(graph)
     return moved
 
@@ -50,11 +48,5 @@ def bucket_sums(graph: Graph, target: Target) -> Graph:
     Expects sums as they were written.
     Leaves sums that depend on each other, or are large.
     """
-    if not _passes_messages(graph):
-        return graph
     made: Graph = _bucketed(graph, target[Buckets])
     return made
-
-
-def _passes_messages(graph: Graph) -> bool:
-    return any(eqn.primitive.collective is not None for eqn in graph.eqns)

@@ -129,8 +129,6 @@ def columns_first(graph: Graph, target: Target) -> Graph:
     Expects scans without operations that can be computed for all steps at once.
     Leaves steps that read such matrices along their rows.
     """
-    if not any(eqn.primitive is scan_p for eqn in graph.eqns):
-        return graph
     eqns: list[Eqn] = []
     turned: dict[Atom, Var] = {}
     for eqn in graph.eqns:

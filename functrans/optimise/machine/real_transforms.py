@@ -49,8 +49,6 @@ def halve_transforms(graph: Graph, target: Target) -> Graph:
     Expects complex numbers as pairs of real ones, and sums in their final form.
     Leaves no full-length transform of even length of which only one part is used.
     """
-    if not any(eqn.primitive is split_fft_p for eqn in graph.eqns):
-        return graph
     uses = Counter(atom for eqn in graph.eqns for atom in eqn.inputs)
     uses.update(graph.outputs)
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}

@@ -69,8 +69,6 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
     Expects the final set of scans.
     Leaves scans without contractions that could be computed outside, for all steps at once.
     """
-    if not any(eqn.primitive is scan_p for eqn in graph.eqns):
-        return graph
     out = Rewriter(graph)
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)

@@ -21,8 +21,6 @@ def solve_through_transposes(graph: Graph, target: Target) -> Graph:
     Expects any graph.
     Leaves no solve with the transpose of a matrix.
     """
-    if not any(eqn.primitive in SOLVERS for eqn in graph.eqns):
-        return graph
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
 

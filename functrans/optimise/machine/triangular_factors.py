@@ -34,8 +34,6 @@ def write_out_triangles(graph: Graph, target: Target) -> Graph:
     Expects contractions in their final layouts.
     Leaves no triangular factor as the operand of a product that could leave zeros out.
     """
-    if not any(eqn.primitive in TRIANGULAR for eqn in graph.eqns):
-        return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules = {
         eqn: partial(_of_triangles, eqn, producers)

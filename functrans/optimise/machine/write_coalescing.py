@@ -29,8 +29,6 @@ def coalesce_writes(graph: Graph, target: Target) -> Graph:
     Expects transposes and reshapes in their final places, since a chain ends at them.
     Leaves one equation for each chain, whose slices are written one after another.
     """
-    if not any(eqn.primitive in _FINDERS for eqn in graph.eqns):
-        return graph
     return _Coalescing(graph, target[Joins]).run()
 
 

@@ -5,32 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from functrans import config
 from functrans.caches import cached
-from functrans.emit import source
 from functrans.emit.llvm import kernel as llvm
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
-from functrans.ir.types import Aval, is_complex
+from functrans.ir.types import Aval, interleaved, is_complex, joined
+from functrans.lazily import lazy
 from functrans.loop.equivalence import representatives
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
-from functrans.lower import overview, pipeline, report
+from functrans.lower import pipeline
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, partition
-from functrans.lower.verify import verify
 from functrans.optimise import legalised, optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined
-from functrans.run.call.numba_program import NumbaProgram, numba_program
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache, host, native, numba_code
+from functrans.run.code import cache, host, native
 from functrans.spans import span
+
+if TYPE_CHECKING:
+    from functrans.lower.report import Cost
+    from functrans.run.call.numba_program import NumbaProgram
+
+# what a first call does without
+_cost = lazy("functrans.lower.report:cost")
+_dispatchers = lazy("functrans.run.code.numba_code:dispatchers")
+_names_of = lazy("functrans.run.code.numba_code:names_of")
+_numba_program = lazy("functrans.run.call.numba_program:numba_program")
+_schedule = lazy("functrans.lower.overview:schedule")
+_source = lazy("functrans.emit.source:emit")
+_stages = lazy("functrans.lower.overview:stages")
+_verify = lazy("functrans.lower.verify:verify")
 
 
 def compile_graph(graph: Graph, donated: Sequence[int] = (), backend: str = "native") -> Program:
@@ -122,24 +133,28 @@ class Program:
 
     def stages(self) -> str:
         """The plan after each stage of the compiler, and the seconds that the stage took."""
-        return overview.stages(self.segments, host.target(), "call NumPy")
+        text: str = _stages(self.segments, host.target(), "call NumPy")
+        return text
 
     def schedule(self) -> str:
         """The loops of the program, and the values in memory."""
         plans = [None if part is None else part.plan for part in self.parts]
-        return overview.schedule(self.segments, plans, "call NumPy")
+        text: str = _schedule(self.segments, plans, "call NumPy")
+        return text
 
     def source(self) -> str:
         """The kernels as Numba source."""
-        return "\n\n".join(source.emit(kernel, name) for kernel, name in self._names().items())
+        return "\n\n".join(_source(kernel, name) for kernel, name in self._names().items())
 
     def dispatchers(self) -> dict[str, Any]:
         """The kernels as Numba functions, by their names in the source."""
-        return numba_code.dispatchers(self._names())
+        found: dict[str, Any] = _dispatchers(self._names())
+        return found
 
-    def cost(self) -> report.Cost:
+    def cost(self) -> Cost:
         """Operations and memory traffic of each nest, and the peak of the temporary memory."""
-        return report.cost([part.plan for part in self.parts if part is not None])
+        found: Cost = _cost([part.plan for part in self.parts if part is not None])
+        return found
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
@@ -155,7 +170,8 @@ class Program:
         return list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
 
     def _names(self) -> dict[Kernel, str]:
-        return numba_code.names_of(self._kernels())
+        names: dict[Kernel, str] = _names_of(self._kernels())
+        return names
 
 
 def _native_order(x: Any) -> Any:
@@ -222,7 +238,7 @@ def compile_whole(
         plan = pipeline.plan(graph, host.target(), donated)
     if config.check_plans:
         with span("verify"):
-            verify(plan, in_part)
+            _verify(plan, in_part)
     return Compiled(plan, _BACKENDS[backend](plan, graph, ends.in_avals, ends.out_avals))
 
 
@@ -267,7 +283,8 @@ def _by_numba(
     plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> NumbaProgram:
     """Compile a plan by Numba."""
-    return numba_program(plan, in_avals, out_avals)
+    program: NumbaProgram = _numba_program(plan, in_avals, out_avals)
+    return program
 
 
 _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {

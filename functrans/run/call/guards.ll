@@ -19,6 +19,28 @@ declare ptr @PyObject_CallObject(ptr, ptr)
 declare void @PyErr_Clear()
 declare ptr @data_of(ptr, ptr, ptr)
 
+; A visitor of an object's referents, whose addresses must be the expected ones. The state has the
+; address of the next instruction with an expected one, and that of the instruction after the last.
+; Returns 1, which ends the visits, if they differ.
+define internal i32 @same_referent(ptr %object, ptr %state) {
+  %expected = load ptr, ptr %state
+  %end.p = getelementptr ptr, ptr %state, i64 1
+  %end = load ptr, ptr %end.p
+  %is.end = icmp eq ptr %expected, %end
+  br i1 %is.end, label %differs, label %compare
+compare:
+  %address.p = getelementptr i64, ptr %expected, i64 1
+  %address = load ptr, ptr %address.p
+  %after = getelementptr i64, ptr %expected, i64 3
+  store ptr %after, ptr %state
+  %same = icmp eq ptr %address, %object
+  br i1 %same, label %agrees, label %differs
+agrees:
+  ret i32 0
+differs:
+  ret i32 1
+}
+
 ; Returns whether all guards hold. Objects marked as inputs are stored at %inputs.
 define internal i1 @guarded(ptr %program, ptr %inputs, ptr %ndarray, ptr %true) {
   %in.hand.p = alloca ptr                          ; the current container: a dictionary or a list
@@ -26,10 +48,12 @@ define internal i1 @guarded(ptr %program, ptr %inputs, ptr %ndarray, ptr %true) 
   %position.p = alloca i64
   %key.p = alloca ptr
   %value.p = alloca ptr
+  %visits = alloca [2 x ptr]                       ; the state of a visitor
   br label %step
 step:
-  %at = phi ptr [ %program, %0 ], [ %at.next, %next ], [ %after.checks, %version ]
-  %found = phi i64 [ 0, %0 ], [ %found.next, %next ], [ %found, %version ]
+  %at = phi ptr [ %program, %0 ], [ %at.next, %next ], [ %after.checks, %version ],
+                [ %visits.end, %visited ]
+  %found = phi i64 [ 0, %0 ], [ %found.next, %next ], [ %found, %version ], [ %found, %visited ]
   %op = load i64, ptr %at
   %first.w = getelementptr i64, ptr %at, i64 1
   %first = load ptr, ptr %first.w
@@ -58,6 +82,7 @@ step:
     i64 16, label %set
     i64 17, label %code
     i64 18, label %version
+    i64 19, label %referents
   ]
 ask:
   %answer = call ptr @PyObject_CallObject(ptr %first, ptr null)
@@ -98,6 +123,27 @@ version:                                           ; the higher half of an opera
   %skipped = select i1 %is.known, i64 %checks, i64 0
   %skipped.words = mul i64 %skipped, 3
   %after.checks = getelementptr i64, ptr %at.next, i64 %skipped.words
+  br label %step
+referents:
+  %visited.type.p = getelementptr i8, ptr %first, i64 8
+  %visited.type = load ptr, ptr %visited.type.p
+  %traverse.p = getelementptr i8, ptr %visited.type, i64 184 ; `layouts.TRAVERSE`
+  %traverse = load ptr, ptr %traverse.p
+  %referents.words = mul i64 %number, 3
+  %visits.end = getelementptr i64, ptr %at.next, i64 %referents.words
+  store ptr %at.next, ptr %visits
+  %visits.end.p = getelementptr ptr, ptr %visits, i64 1
+  store ptr %visits.end, ptr %visits.end.p
+  %none.visits = icmp eq ptr %traverse, null       ; the object has another type now
+  br i1 %none.visits, label %no, label %visit
+visit:
+  %ended = call i32 %traverse(ptr %first, ptr @same_referent, ptr %visits)
+  %reached = load ptr, ptr %visits
+  %all.visited = icmp eq ptr %reached, %visits.end
+  %none.differs = icmp eq i32 %ended, 0
+  %same.referents = and i1 %all.visited, %none.differs
+  br i1 %same.referents, label %visited, label %no
+visited:
   br label %step
 size:
   %length = call i64 @PyDict_Size(ptr %in.hand)

@@ -13,6 +13,8 @@ container, which is a dictionary or a list. Some instructions select these, or c
     SET               a set must have the given number of members
     ARRAY             an array must have the given dtype, shape and contents
     ASK               a Python function must return True
+    REFERENTS         the objects that an object refers to, as the garbage collector visits them,
+                      must be those of the given number of instructions REFERENT that follow
     END               all guards hold
 
 The others read an object, whose address must be the expected one:
@@ -45,8 +47,8 @@ from functrans.run.call import layouts
 
 (
     END, ASK, CELL, DICT, ATTRIBUTES, SIZE, NAMED, ENTRY, LIST, ELEMENT, SLOT, DEFAULTS,
-    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET, CODE, VERSION,
-) = range(19)  # fmt: skip
+    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET, CODE, VERSION, REFERENTS, REFERENT,
+) = range(21)  # fmt: skip
 
 ANY, INPUT = 1, 2
 
@@ -93,6 +95,13 @@ def bases(kind: type, expected: int) -> Instruction | None:
     """The instruction that checks the bases of the current class; None if the offset is unknown."""
     offset = layouts.bases(kind)
     return None if offset is None else (SLOT, offset, expected)
+
+
+def referents(owner: Any, expected: Sequence[Any]) -> list[Instruction] | None:
+    """The instructions that check the referents of an object; None if its layout is unknown."""
+    if not layouts.are_visited(owner, expected):
+        return None
+    return [(REFERENTS, id(owner), len(expected)), *((REFERENT, id(x), 0) for x in expected)]
 
 
 def constant(

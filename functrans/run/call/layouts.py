@@ -11,7 +11,7 @@ import ctypes
 import struct
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,40 @@ def _versions_hold() -> bool:
         seen.add(before)
         change()
     return _version(Derived) not in seen
+
+
+TRAVERSE = 184
+"""The offset in a type of the C function that visits what its instances refer to."""
+
+
+def are_visited(owner: Any, expected: Sequence[Any]) -> bool:
+    """Whether native code visits these objects, in this order, as what another one refers to."""
+    if not _visits_hold() or not _word(id(type(owner)) + TRAVERSE):
+        return False
+    return _visited(owner) == [*map(id, expected)]
+
+
+@once
+def _visits_hold() -> bool:
+    first, second = object(), object()
+    if not hold() or bases(list) is None:  # that a type's other words are where they are known
+        return False
+    return sorted(_visited([first, second])) == sorted([id(first), id(second)])
+
+
+_VISITOR = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _visited(owner: Any) -> list[int]:
+    found: list[int] = []
+
+    def visit(address: int, _: Any) -> int:
+        found.append(address)
+        return 0
+
+    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _VISITOR, ctypes.c_void_p)
+    function(_word(id(type(owner)) + TRAVERSE))(id(owner), _VISITOR(visit), None)
+    return found
 
 
 def attribute(kind: type, name: str) -> int | None:

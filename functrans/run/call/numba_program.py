@@ -13,12 +13,11 @@ import numpy as np
 
 from functrans.caches import cached_property
 from functrans.emit.printer import in_memory
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, interleaved
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower.plan import Plan, called
-from functrans.optimise.machine.complex_parts import interleaved
 from functrans.run import blas
 from functrans.run.call.program import ArrayProgram, Overwriting
 from functrans.run.code import numba_code

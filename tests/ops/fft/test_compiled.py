@@ -174,6 +174,7 @@ def test_rows_too_large_for_the_stack_share_their_butterflies(axis):
 
 
 @pytest.mark.dear
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_other_machines(seed):
     draws = np.random.default_rng(seed)

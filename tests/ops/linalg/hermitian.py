@@ -3,11 +3,11 @@
 import numpy as np
 
 from functrans import jit
+from functrans.ir.types import interleaved
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.optimise import legalised, optimise
-from functrans.optimise.machine.complex_parts import interleaved
 from tests.emit.cuda.on_cpu import run_on_cpu
 from tests.emit.cuda.programs import emulate_plan
 from tests.loop.plans import evaluate_plan, shuffled

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from functrans import grad, lax, vmap
+from functrans.ir.types import joined
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
 from functrans.loop.statements import Call
 from functrans.lower.grid.target import CUDA
-from functrans.optimise.machine.complex_parts import joined
 from tests.emit.cuda.programs import emulate_plan, machine_code
 from tests.ops.linalg.hermitian import (
     CALLING,

@@ -8,7 +8,7 @@ import types
 import weakref
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from functools import partial
+from functools import cmp_to_key, partial
 
 import numpy as np
 import pytest
@@ -348,12 +348,17 @@ def thread_local():
     return lambda x: local.scale * x, [lambda: setattr(local, "scale", 3.0)]
 
 
+def referent_of_an_object_in_c():
+    holder = cmp_to_key(lambda a, b: 0)(2.0)
+    return lambda x: holder.obj * x, [lambda: setattr(holder, "obj", 3.0)]
+
+
 PLACES = [
     module_found_by_a_string, class_that_loses_one_name_and_gains_another,
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
     dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
     items_of_a_subclass, items_in_an_order, elements, defaults, numbers_as_defaults,
-    code, function_attribute,
+    code, function_attribute, referent_of_an_object_in_c,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
     in_the_default_of_a_context, in_a_weak_dictionary, behind_a_weak_reference, thread_local,
 ]  # fmt: skip

@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from functrans.ir.graph import Eqn, Graph
+from functrans.lazily import lazy
 from functrans.loop.target import Target
-from functrans.optimise.machine.sums.broadcasts import of_broadcasts
-from functrans.optimise.machine.sums.factored import of_products
-from functrans.optimise.machine.sums.joined import of_joined_arrays
-from functrans.optimise.machine.sums.reshaped import of_dense_arrays, of_reshaped_arrays
-from functrans.optimise.machine.sums.scattered import of_scatters
-from functrans.optimise.machine.sums.sliced import of_diagonals, of_slices
-from functrans.optimise.machine.sums.windows import of_windows
+from functrans.optimise.conditions import having
 from functrans.optimise.rewrite import Rule, replaced
 
-LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
-    of_slices,
-    of_diagonals,
-    of_broadcasts,
-    of_reshaped_arrays,
-    of_joined_arrays,
-    of_scatters,
-    of_products,
-    of_reshaped_arrays,
-    of_windows,
-    of_dense_arrays,
+
+class Law(NamedTuple):
+    """A law: it returns rules for sums; none, and is not applied, if ``when`` does not hold."""
+
+    rules: Callable[[Graph, Target], Mapping[Eqn, Rule]]
+    when: Callable[[Graph], bool]
+
+
+LAWS = (
+    Law(lazy("functrans.optimise.machine.sums.sliced:of_slices"), having("arrays.slicing:slice_p")),
+    Law(
+        lazy("functrans.optimise.machine.sums.sliced:of_diagonals"),
+        having("arrays.slicing:slice_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.broadcasts:of_broadcasts"),
+        having("arrays.structural:broadcast_to_p", "arrays.structural:full_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.reshaped:of_reshaped_arrays"),
+        having("arrays.structural:reshape_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.joined:of_joined_arrays"),
+        having("arrays.shape:concatenate_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.scattered:of_scatters"),
+        having("indexing.gather:scatter_add"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.factored:of_products"),
+        having("linalg.contraction:dot_general", "arrays.structural:reduce_sum"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.reshaped:of_reshaped_arrays"),
+        having("arrays.structural:reshape_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.windows:of_windows"),
+        having("convolution.windows:overlap_add_p", "convolution.windows:windows_p"),
+    ),
+    Law(
+        lazy("functrans.optimise.machine.sums.reshaped:of_dense_arrays"),
+        having(
+            "linalg.contraction:dot_general",
+            "reductions.reduce:reduce_max",
+            "reductions.reduce:reduce_min",
+            "arrays.structural:reduce_sum",
+        ),
+    ),
 )
-"""Each law returns rules for sums. Later laws apply to what earlier ones leave: a part of a
-joined array may be a scatter, whose rows may be outer products."""
+"""Later laws apply to what earlier ones leave: a part of a joined array may be a scatter, whose
+rows may be outer products."""
 
 
 def distribute_sums(graph: Graph, target: Target) -> Graph:
@@ -38,5 +74,6 @@ def distribute_sums(graph: Graph, target: Target) -> Graph:
     Leaves sums over joined arrays, scatters and products, as sums of their slices and factors.
     """
     for law in LAWS:
-        graph = replaced(graph, law(graph, target))
+        if law.when(graph):
+            graph = replaced(graph, law.rules(graph, target))
     return graph

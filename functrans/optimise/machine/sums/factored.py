@@ -49,8 +49,6 @@ BALANCING = 4
 
 def of_products(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that compute sums of products from their factors, where that is much less work."""
-    if not any(eqn.primitive in (dot_general, reduce_sum) for eqn in graph.eqns):
-        return {}
     sums = _worthwhile(graph, target)
     return {eqn: partial(_evaluated, eqn, each) for eqn, each in sums.items()}
 

@@ -48,8 +48,6 @@ class _Sum(NamedTuple):
 
 def of_joined_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that compute sums over long joined arrays part by part."""
-    if not any(eqn.primitive is concatenate_p for eqn in graph.eqns):
-        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     sums = ((eqn, _sum_of(eqn, producers, target)) for eqn in graph.eqns)
     return {eqn: each.results for eqn, each in sums if each is not None}

@@ -40,8 +40,6 @@ REDUCTIONS = (reduce_sum, reduce_max, reduce_min, reduce_prod, reduce_or, reduce
 
 def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that sum reshaped arrays along the axes that they had before."""
-    if not any(eqn.primitive is reshape_p for eqn in graph.eqns):
-        return {}
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:

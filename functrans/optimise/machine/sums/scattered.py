@@ -103,8 +103,6 @@ class _Tables(NamedTuple):
 
 def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that compute sums of tables, and of their squares, without the tables."""
-    if not any(eqn.primitive is scatter_add for eqn in graph.eqns):
-        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:

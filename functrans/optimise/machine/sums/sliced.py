@@ -27,8 +27,6 @@ from functrans.trace.stage import Environment, apply
 
 def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """Rules for slices of contractions, or of their transposes, if only the slice is read."""
-    if not any(eqn.primitive is slice_p for eqn in graph.eqns):
-        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     found: dict[Eqn, Rule] = {}
@@ -50,8 +48,6 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """Rules for diagonals of products of which only the diagonal is read."""
     slices = [eqn for eqn in graph.eqns if eqn.primitive is slice_p]
-    if not slices:
-        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     found: dict[Eqn, Rule] = {}

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, vmap
+from functrans.ir.types import interleaved, joined
 from functrans.loop.grid import lines
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import least_blocks, shared_rows
 from functrans.lower.grid.target import CUDA
 from functrans.lower.report import cost
 from functrans.optimise import legalised
-from functrans.optimise.machine.complex_parts import interleaved, joined
 from functrans.run.cuda import launches
 from tests.emit.cuda.programs import emulated, interpreted
 from tests.emit.cuda.special import needs_compiler
