@@ -136,3 +136,20 @@ def test_other_numbers_of_ml_dtypes_are_no_arguments():
     narrow = pytest.importorskip("ml_dtypes").float8_e4m3fn
     message = message_of(DtypeError, lambda: grad(np.sum)(np.ones(3, narrow)))
     assert "whose dtype is not supported: convert it to np.float32" in message
+
+
+@pytest.mark.parametrize(
+    "operate, words",
+    [
+        (lambda x: x - x, "For conditions, write x ^ y or ~x; to compute with 0 and 1, convert by "
+         ".astype(int)."),
+        (lambda x: x & 1.5, "Convert floats by .astype(int); for conditions, write (x > 0) & "
+         "(y > 0)."),
+        (lambda x: np.floor(x * 1j), "Take np.real(x) or np.abs(x)."),
+    ],
+)  # fmt: skip
+def test_operations_that_a_dtype_does_not_have(operate, words):
+    said = message_of(DtypeError, lambda: jit(operate)(np.array([True, False])))
+    assert " is not defined for " in said
+    assert " at test_dtypes.py:" in said
+    assert said.endswith(f"`.\n{words}")

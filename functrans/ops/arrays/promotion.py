@@ -110,6 +110,14 @@ def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
     return keys
 
 
+_INSTEAD = {
+    "c": ".\nTake np.real(x) or np.abs(x).",
+    "f": ".\nConvert floats by .astype(int); for conditions, write (x > 0) & (y > 0).",
+    "b": ".\nFor conditions, write x ^ y or ~x; to compute with 0 and 1, convert by .astype(int).",
+}
+"""What to write where a ufunc is not defined for complex numbers, floats, or bools."""
+
+
 def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     """The promotion of a ufunc, which is resolved on first use."""
 
@@ -120,7 +128,11 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
             loop = ufunc.resolve_dtypes((*_strong(keys), *(None,) * ufunc.nout))
         except TypeError:
             names = ", ".join(str(np.dtype(key)) for key in keys)
-            raise DtypeError(f"{ufunc.__name__} is not defined for {names}") from None
+            kinds = {np.dtype(key).kind for key in keys}
+            instead = next((text for kind, text in _INSTEAD.items() if kind in kinds), "")
+            raise DtypeError(
+                f"{ufunc.__name__} is not defined for {names}{located(user_source())}{instead}"
+            ) from None
         return loop[: ufunc.nin]
 
     return promotion
