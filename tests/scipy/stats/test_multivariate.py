@@ -108,3 +108,16 @@ def test_entropies_of_normals():
         jit(entropy)(mean, 2.0), scipy.stats.multivariate_normal.entropy(mean, 2.0)
     )
     check_grads(lambda factor: entropy(mean, factor @ factor.T), (rows,))
+
+
+@pytest.mark.parametrize("name", ["multivariate_normal", "multivariate_t", "wishart"])
+def test_single_precision_is_widened(name):
+    """SciPy's densities of vectors and matrices in float32 are in float64."""
+    matrix = np.float32([[2.0, 0.3], [0.3, 1.1]])
+    x, others = np.float32([0.1, 0.7]), (np.float32([0.1, 0.2]), matrix)
+    single = (matrix, 3.0, matrix) if name == "wishart" else (x, *others)
+    double = [x if isinstance(x, float) else x.astype(float) for x in single]
+    found = jit(getattr(stats, name).logpdf)(*single)
+    assert found.dtype == np.float64
+    expected = getattr(scipy.stats, name).logpdf(*double)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
