@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.numpy import linalg
-from functrans.numpy.arrays import inexact, known
+from functrans.numpy.arrays import astype, inexact, known
 from functrans.numpy.creation import eye, zeros
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
@@ -96,9 +96,14 @@ def _as_matrix(matrix: Any, size: int) -> Any:
     return matrix if matrix.ndim == 2 else eye(size) * matrix
 
 
+def _double(x: Any) -> Any:
+    """An operand in double precision, to which SciPy converts those of normal vectors."""
+    return astype(inexact(x), np.float64)
+
+
 def _as_points(x: Any, size: int) -> Any:
     """Points as vectors along the last axis; in one dimension, each number is a vector."""
-    x = inexact(x)
+    x = _double(x)
     if x.ndim == 0:
         return x[None]
     return x[:, None] if x.ndim == 1 and size == 1 else x
@@ -115,8 +120,8 @@ def _log_diagonal(factor: Any) -> Any:
 
 
 def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    mean = inexact(0.0 if mean is None else mean)
-    cov = inexact(cov)
+    mean = _double(0.0 if mean is None else mean)
+    cov = _double(cov)
     size = _sizes(mean, cov)
     off = _as_points(x, size) - mean
     matrix = _as_matrix(cov, size)
@@ -133,7 +138,7 @@ def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
 
 
 def _normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
-    mean, cov = inexact(0.0 if mean is None else mean), inexact(cov)
+    mean, cov = _double(0.0 if mean is None else mean), _double(cov)
     size = _sizes(mean, cov)
     return 0.5 * size * (LOG_2_PI + 1) + _log_diagonal(linalg.cholesky(_as_matrix(cov, size)))
 
@@ -141,8 +146,8 @@ def _normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
 def _student(
     x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
 ) -> Any:
-    loc = inexact(0.0 if loc is None else loc)
-    shape = inexact(shape)
+    loc = _double(0.0 if loc is None else loc)
+    shape = _double(shape)
     size = _sizes(loc, shape)
     off = _as_points(x, size) - loc
     matrix = _as_matrix(shape, size)
@@ -306,13 +311,13 @@ def _log_multigamma(a: Any, size: int) -> Any:
 
 def _as_scale(scale: Any) -> Any:
     """Convert a number to a matrix of one element, and a vector to a diagonal matrix."""
-    scale = inexact(scale)
+    scale = _double(scale)
     return scale if scale.ndim == 2 else eye(max(scale.size, 1)) * scale
 
 
 def _as_matrices(x: Any, size: int) -> Any:
     """Matrices along the last two axes; SciPy's counts the matrices along the last axis."""
-    x = inexact(x)
+    x = _double(x)
     if x.ndim == 3:
         return moveaxis(x, -1, 0)
     if x.ndim == 1 and size == 1:
@@ -322,7 +327,7 @@ def _as_matrices(x: Any, size: int) -> Any:
 
 def _wishart(x: Any, df: Any, scale: Any, way: int = 1) -> Any:
     """The log-density of Wishart's distribution, or of that of its inverses, for ``way = -1``."""
-    scale, df = _as_scale(scale), inexact(df)
+    scale, df = _as_scale(scale), _double(df)
     size = scale.shape[-1]
     x = _as_matrices(x, size)
     factor, of_x = (linalg.cholesky(matrix) for matrix in (scale, x))

@@ -115,3 +115,16 @@ def test_entropies_of_normals():
 @pytest.mark.parametrize("name", ["norm", "multivariate_normal"])
 def test_copies_of_distributions(name):
     assert copy.copy(getattr(stats, name)).name == name
+
+
+@pytest.mark.parametrize("name", ["multivariate_normal", "multivariate_t", "wishart"])
+def test_single_precision_is_widened(name):
+    """SciPy's densities of vectors and matrices in float32 are in float64."""
+    matrix = np.float32([[2.0, 0.3], [0.3, 1.1]])
+    x, others = np.float32([0.1, 0.7]), (np.float32([0.1, 0.2]), matrix)
+    single = (matrix, 3.0, matrix) if name == "wishart" else (x, *others)
+    double = [x if isinstance(x, float) else x.astype(float) for x in single]
+    found = jit(getattr(stats, name).logpdf)(*single)
+    assert found.dtype == np.float64
+    expected = getattr(scipy.stats, name).logpdf(*double)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)

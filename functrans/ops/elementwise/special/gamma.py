@@ -138,8 +138,10 @@ def _at_pole(x: Any) -> Any:
 
 
 def _sine_of_turns(x: Any) -> Any:
-    """``sin(pi x)``, which is 0 for whole numbers."""
-    return select(equal(np.floor(x), x), 0, sin(math.pi * (x - 2 * np.floor(0.5 * x))))
+    """``sin(pi x)``, with all digits of the distance from a whole number."""
+    whole = np.rint(x)
+    sign = 1 - 2 * (whole - 2 * np.floor(0.5 * whole))
+    return sign * sin(math.pi * (x - whole))
 
 
 def _slope_of_poch(z: Any, m: Any, out: Any) -> Any:

@@ -171,9 +171,11 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
     converted = list(operands)
     for i, order in zip(counts, orders, strict=True):
         converted[i] = np.where(whole, order, 0).astype(np.int32)
-    result = ufunc(*converted) if np.any(whole) else ufunc(*operands)
-    if np.any(whole) and not np.all(whole):
-        result = np.where(whole, result, ufunc(*operands))
+    if np.all(whole):
+        result = ufunc(*converted)
+    else:
+        result = ufunc(*operands)
+        result = np.where(whole, ufunc(*converted), result) if np.any(whole) else result
     return np.asarray(result).astype(np.result_type(*operands))[()]
 
 
