@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, Number, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
-from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.scalar import Number, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import expressions
-
 
 Fixed = tuple[Number | None, ...]
 """The constant indices of an element, and None for others."""
