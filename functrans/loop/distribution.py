@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, Number, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
-from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.scalar import Number, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store
 from functrans.loop.substitution import substituted

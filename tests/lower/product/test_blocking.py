@@ -12,7 +12,7 @@ from functrans.loop.nodes import index
 from functrans.loop.scalar import const
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import Blocking, blocks_of
+from functrans.lower.product.blocking import Blocking, blocks_of, reads_columns_in_place
 from functrans.lower.select.root import Contraction
 
 AVX2 = replace(CPU, vector_bytes=32, registers=16)
@@ -133,6 +133,24 @@ def test_the_last_vector_of_the_only_tile_may_be_narrower(columns, width):
     found = blocks_of(root, CPU, False)
     assert (found.width, found.panels) == (width, 1)
     assert blocks_of(product(100, columns + 64, 64), CPU, False).width == 32
+
+
+def test_a_right_operand_whose_rows_are_near_is_read_in_place():
+    """A page has many of them; with 20 columns, a copy in panels would have 24."""
+    row = index("i", 200)
+
+    def read_in_place(columns, terms=700):
+        column, term = index("j", columns), index("k", terms)
+        y = buffer("y", np.float64, (terms, columns))
+        root = replace(
+            product(200, columns, terms, np.float64), sides=((), (row,), (column,)), counter=term,
+            factors=(const(1, np.float64), load(y, (term, column))),
+        )  # fmt: skip
+        return reads_columns_in_place(root, CPU, 25)
+
+    assert read_in_place(20) and read_in_place(64)
+    assert not read_in_place(65)  # 96 KB and more
+    assert not read_in_place(64, 2600)  # more than the cache
 
 
 @pytest.mark.parametrize("in_vectors", [False, True])

@@ -112,7 +112,9 @@ def test_a_stack_of_no_products():
 
 
 @pytest.mark.dear
-@pytest.mark.parametrize(("terms", "rows", "columns"), [(25_600, 64, 64), (8960, 40, 544)])
+@pytest.mark.parametrize(
+    ("terms", "rows", "columns"), [(25_600, 64, 64), (8960, 40, 544), (1600, 20, 384)]
+)
 def test_parts_of_long_sums_need_little_memory(terms, rows, columns):
     x, y = (array(terms, n, dtype=np.float32) for n in (rows, columns))
     function = jit(lambda x, y: x.T @ y)
