@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from functrans import jit, lax, tree
+from tests.benchmarks import against_numpy
 from tests.benchmarks.adjoint import compare
 from tests.benchmarks.contractions import DRAWN, ROWS, drawn, run_once
 from tests.benchmarks.door import one_number, solvers
@@ -122,3 +123,9 @@ def test_what_a_program_cannot_do_without():
 def test_programs_of_rooflines(make):
     function, args = make(functrans_library()[0])
     np.testing.assert_allclose(jit(function)(*args), function(*args), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", against_numpy.FAMILIES)
+def test_against_numpy(family):
+    _, function, args = next(family())
+    assert all(seconds > 0 for seconds in against_numpy.compare(function, args))

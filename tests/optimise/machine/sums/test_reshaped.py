@@ -63,7 +63,6 @@ def test_adjacent_reduced_axes_are_one(total, shape):
 
 KEPT = {
     "long axes behind": "t = reduce_sum[axes=(0,)] v",
-    "one axis behind": "t = reduce_sum[axes=(0, 1)] x",
     "what is broadcast, of rows": "s = add x z\n t = reduce_sum[axes=(0,)] s",
     "what is broadcast": "s = add x z\n t = reduce_sum[axes=(0, 1, 2)] s",
     "what lies across": "s = transpose[permutation=(0, 2, 1)] x\n t = reduce_sum[axes=(0, 1, 2)] s",
