@@ -52,9 +52,13 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 def _cylinder(name: str, **slots: Any) -> Primitive:
     """A function whose slope is half the difference of its neighbours in the order."""
-    slope = by_slopes(ORDER, lambda v, x: 0.5 * (function(v - 1, x) - function(v + 1, x)))
-    function: Primitive = special(name, _ORDER_AND_POINT, slope, **slots)
-    return function
+    function: Any  # of numbers; as an equation, it would be one of variables
+
+    def slope(v: Any, x: Any) -> Any:
+        return 0.5 * (function(v - 1, x) - function(v + 1, x))
+
+    made = function = special(name, _ORDER_AND_POINT, by_slopes(ORDER, slope), **slots)
+    return made
 
 
 jv, yv = _cylinder("jv"), _cylinder("yv")
