@@ -308,16 +308,13 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     if tiles == 1:
         is_small = not (has_many_registers and _is_larger(root, limits.largest_for_a_tile))
         return is_small or rows <= limits.fewest_rows
-    is_large = _is_larger(root, target.cache)
-    stride = stride_of(right, Coefficients(counter))
-    distance = abs(stride or 0) * root.target.dtype.itemsize
+    distance = abs(stride_of(right, Coefficients(counter)) or 0) * root.target.dtype.itemsize
     if distance % limits.page == 0:
-        return tiles <= limits.fewest_tiles and not is_large
+        return tiles <= limits.fewest_tiles and not _is_larger(root, target.cache)
     if not has_many_registers:
         return rows <= limits.rows_in_place
-    is_small = not _is_larger(root, limits.largest_in_place)
-    few = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
-    return is_small or (few and not is_large)
+    few_or_near = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
+    return not _is_larger(root, target.cache if few_or_near else limits.largest_in_place)
 
 
 def _terms_of_wholes(

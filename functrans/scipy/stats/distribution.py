@@ -451,10 +451,6 @@ def _moment(slot: str, power_of_scale: int) -> Function:
     return method
 
 
-def _std(row: Row, *args: Any, **kwargs: Any) -> Any:
-    return sqrt(METHODS["var"](row, *args, **kwargs))
-
-
 def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
     given = parsed(row, args, kwargs)
     value = _formula(row, "entropy")(*given.shapes) + (0 if row.discrete else log(given.scale))
@@ -464,10 +460,6 @@ def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
 def _is_there(loc: Any) -> Any:
     """Whether a location is not NaN; this also broadcasts the result to the location's shape."""
     return equal(loc, loc)
-
-
-def _median(row: Row, *args: Any, **kwargs: Any) -> Any:
-    return METHODS["ppf"](row, 0.5, *args, **kwargs)
 
 
 def _support(row: Row, *args: Any, **kwargs: Any) -> Any:
@@ -495,8 +487,8 @@ METHODS: dict[str, Function] = {
     "isf": _quantile_function("isf", "ppf", left_is_low=False),
     "mean": _moment("mean", 1),
     "var": _moment("var", 2),
-    "std": _std,
-    "median": _median,
+    "std": lambda row, *args, **kwargs: sqrt(METHODS["var"](row, *args, **kwargs)),
+    "median": lambda row, *args, **kwargs: METHODS["ppf"](row, 0.5, *args, **kwargs),
     "entropy": _entropy,
     "support": _support,
     "interval": _interval,

@@ -127,7 +127,7 @@ def test_the_instructions_of_guards_are_those_of_the_machine():
         r"switch i64 %op, label %no \[(.*?)\]", FILES["guards.ll"].read_text(), re.S
     )
     numbers = [int(number) for number in re.findall(r"i64 (\d+),", cases)]
-    assert numbers == list(range(guards.VERSION + 1))
+    assert numbers == list(range(guards.REFERENTS + 1))
 
 
 def test_generated_code_is_verified_by_llvm_too():

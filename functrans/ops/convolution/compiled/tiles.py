@@ -8,12 +8,12 @@ zero padding, so that sums need no conditions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached_property
 from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, ZERO, index
