@@ -37,12 +37,12 @@ def written_out(package):
     """The names that type checkers see in a package, and the modules that they are from."""
     tree = ast.parse(Path(package.__file__).read_text("utf-8"))
     blocks = [node for node in tree.body if isinstance(node, ast.If)]
-    return {
-        alias.asname or alias.name: (node.module, alias.name)
-        for block in blocks
-        for node in block.body
-        for alias in node.names
-    }
+    imports = [(node, each) for block in blocks for node in block.body for each in node.names]
+    found = {}
+    for node, alias in imports:
+        names = import_module(node.module).__all__ if alias.name == "*" else [alias.name]
+        found |= {alias.asname or name: (node.module, name) for name in names}
+    return found
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda x: x.__name__)

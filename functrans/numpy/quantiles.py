@@ -26,7 +26,9 @@ from functrans.trace.tracer import Tracer
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 
-def _of_levels(numpy: Callable[..., Any], whole: int, compute: Callable[..., Any]) -> Any:
+def _of_levels(
+    numpy: Callable[..., Any], whole: int, compute: Callable[..., Any], about: str
+) -> Any:
     """The function for levels from 0 to ``whole``."""
 
     def function(
@@ -36,13 +38,26 @@ def _of_levels(numpy: Callable[..., Any], whole: int, compute: Callable[..., Any
         method = _of_ends(method, q) if whole == 1 else method
         return compute(x, _levels(q, whole, x.dtype), axis, method, keepdims)
 
+    function.__doc__ = about
     return answers(numpy)(function)
 
 
-quantile = _of_levels(np.quantile, 1, lambda *given: _quantile(*given))
-percentile = _of_levels(np.percentile, 100, lambda *given: _quantile(*given))
-nanquantile = _of_levels(np.nanquantile, 1, lambda *given: _of_numbers(*given))
-nanpercentile = _of_levels(np.nanpercentile, 100, lambda *given: _of_numbers(*given))
+quantile = _of_levels(
+    np.quantile, 1, lambda *given: _quantile(*given),
+    "The ``q``-quantile of the elements, for ``q`` in [0, 1].",
+)  # fmt: skip
+percentile = _of_levels(
+    np.percentile, 100, lambda *given: _quantile(*given),
+    "The ``q``-th percentile of the elements.",
+)  # fmt: skip
+nanquantile = _of_levels(
+    np.nanquantile, 1, lambda *given: _of_numbers(*given),
+    "The ``q``-quantile of the elements that are not NaN.",
+)  # fmt: skip
+nanpercentile = _of_levels(
+    np.nanpercentile, 100, lambda *given: _of_numbers(*given),
+    "The ``q``-th percentile of the elements that are not NaN.",
+)  # fmt: skip
 
 
 @answers(np.median)

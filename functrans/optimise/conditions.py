@@ -7,6 +7,12 @@ from sys import modules
 from functrans.ir.graph import Graph, inner_graphs
 from functrans.ir.types import is_complex
 
+REDUCTIONS = (
+    "arrays.structural:reduce_sum",
+    *(f"reductions.reduce:reduce_{name}" for name in ("max", "min", "prod", "or", "and")),
+)
+"""The places of the primitives that combine all elements along axes."""
+
 
 class having:
     """The condition that a graph has an equation of one of some primitives.

@@ -25,7 +25,13 @@ from functrans.ir.graph import Eqn, Graph, prune, with_graphs
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
-from functrans.optimise.conditions import has_collectives, has_complex, having, is_any
+from functrans.optimise.conditions import (
+    REDUCTIONS,
+    has_collectives,
+    has_complex,
+    having,
+    is_any,
+)
 from functrans.optimise.constant_indices import index_by_constants
 from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
 from functrans.optimise.machine.outlining import outline
@@ -136,9 +142,7 @@ FOR_CORES = Passes(
              "before layouts: it recognises contractions as they were written",
              when=having("linalg.contraction:dot_general",
                          "convolution.windows:overlap_add_p",
-                         "reductions.reduce:reduce_max",
-                         "reductions.reduce:reduce_min",
-                         "arrays.structural:reduce_sum")),
+                         *REDUCTIONS)),
         Pass(lazy("functrans.optimise.machine.diagonals:compare_for_diagonals"),
              "after sums, which detect embedded slices",
              when=having("arrays.slicing:embed_p", "arrays.slicing:update_slice_p")),

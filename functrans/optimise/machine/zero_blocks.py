@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import concatenate_p
 from functrans.ops.arrays.slicing import assemble_p, embed_p, slice_p
@@ -91,7 +91,7 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
                 values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
         return [values.read(atom) for atom in graph.outputs]
 
-    made = merge_equal(simplify(fold_constants(rewrite(run, graph.in_avals))))
+    made = prune(merge_equal(simplify(fold_constants(rewrite(run, graph.in_avals)))))
     before, after = _work(graph, target), _work(made, target)
     is_less = after <= limits.fraction * before and after + limits.least <= before
     return made if is_less else graph

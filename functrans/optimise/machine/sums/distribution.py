@@ -8,7 +8,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Eqn, Graph
 from functrans.lazily import lazy
 from functrans.loop.target import Target
-from functrans.optimise.conditions import having
+from functrans.optimise.conditions import REDUCTIONS, having
 from functrans.optimise.rewrite import Rule, replaced
 
 
@@ -55,12 +55,7 @@ LAWS = (
     ),
     Law(
         lazy("functrans.optimise.machine.sums.reshaped:of_dense_arrays"),
-        having(
-            "linalg.contraction:dot_general",
-            "reductions.reduce:reduce_max",
-            "reductions.reduce:reduce_min",
-            "arrays.structural:reduce_sum",
-        ),
+        having("linalg.contraction:dot_general", *REDUCTIONS),
     ),
 )
 """Later laws apply to what earlier ones leave: a part of a joined array may be a scatter, whose
