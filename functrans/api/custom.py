@@ -31,8 +31,6 @@ from functrans.tree import core as tree
 Argnums = int | Sequence[int]
 Argnames = str | Iterable[str]
 
-
-_OPTIONS = ("nondiff_argnums", "nondiff_argnames", "out_types")
 _UNSEEN: Any = object()
 
 
@@ -292,7 +290,11 @@ def custom_jvp(
     >>> grad(clamp)(5.0)
     np.float64(1.0)
     """
-    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
+    options = {
+        "nondiff_argnums": nondiff_argnums,
+        "nondiff_argnames": nondiff_argnames,
+        "out_types": out_types,
+    }
     if function is None:
         return decorated(custom_jvp, **options)
     return CustomJvp[..., Any](custom_jvp, function, options)
@@ -468,7 +470,11 @@ def custom_vjp(
     >>> grad(lambda x: round_through(x) ** 2)(1.6)
     np.float64(4.0)
     """
-    options = dict(zip(_OPTIONS, (nondiff_argnums, nondiff_argnames, out_types), strict=True))
+    options = {
+        "nondiff_argnums": nondiff_argnums,
+        "nondiff_argnames": nondiff_argnames,
+        "out_types": out_types,
+    }
     if function is None:
         return decorated(custom_vjp, **options)
     return CustomVjp[..., Any](custom_vjp, function, options)

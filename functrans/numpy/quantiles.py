@@ -26,40 +26,6 @@ from functrans.trace.tracer import Tracer
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 
-def _of_levels(
-    numpy: Callable[..., Any], whole: int, compute: Callable[..., Any], about: str
-) -> Any:
-    """The function for levels from 0 to ``whole``."""
-
-    def function(
-        a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-    ) -> Any:
-        x = array(a)
-        method = _of_ends(method, q) if whole == 1 else method
-        return compute(x, _levels(q, whole, x.dtype), axis, method, keepdims)
-
-    function.__doc__ = about
-    return answers(numpy)(function)
-
-
-quantile = _of_levels(
-    np.quantile, 1, lambda *given: _quantile(*given),
-    "The ``q``-quantile of the elements, for ``q`` in [0, 1].",
-)  # fmt: skip
-percentile = _of_levels(
-    np.percentile, 100, lambda *given: _quantile(*given),
-    "The ``q``-th percentile of the elements.",
-)  # fmt: skip
-nanquantile = _of_levels(
-    np.nanquantile, 1, lambda *given: _of_numbers(*given),
-    "The ``q``-quantile of the elements that are not NaN.",
-)  # fmt: skip
-nanpercentile = _of_levels(
-    np.nanpercentile, 100, lambda *given: _of_numbers(*given),
-    "The ``q``-th percentile of the elements that are not NaN.",
-)  # fmt: skip
-
-
 @answers(np.median)
 def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The median."""
@@ -296,3 +262,29 @@ def _by_level(results: list[Any], levels: _Levels) -> Any:
 def _at(ordered: Any, place: int) -> Any:
     part = read_along(ordered, ordered.ndim - 1, place, 1)
     return reshape(part, shape=part.shape[:-1])
+
+
+def _of_levels(
+    numpy: Callable[..., Any], compute: Callable[..., Any], about: str, whole: int
+) -> Any:
+    """The function for levels from 0 to ``whole``."""
+
+    def function(
+        a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    ) -> Any:
+        x = array(a)
+        method = _of_ends(method, q) if whole == 1 else method
+        return compute(x, _levels(q, whole, x.dtype), axis, method, keepdims)
+
+    function.__doc__ = f"The ``q``-{about}, for ``q`` from 0 to {whole}."
+    return answers(numpy)(function)
+
+
+quantile = _of_levels(np.quantile, _quantile, "quantile of the elements", 1)
+percentile = _of_levels(np.percentile, _quantile, "th percentile of the elements", 100)
+nanquantile = _of_levels(
+    np.nanquantile, _of_numbers, "quantile of the elements that are not NaN", 1
+)
+nanpercentile = _of_levels(
+    np.nanpercentile, _of_numbers, "th percentile of the elements that are not NaN", 100
+)

@@ -8,7 +8,7 @@ of sums; leaves a loop that stores zeros, and one over rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from functrans.loop.affine import Coefficients
@@ -36,7 +36,13 @@ def row_by_row(loop: For, target: Target) -> tuple[Statement, ...]:
         return (loop,)
     loops = sums[0].loops
     terms = {total: term for each in sums for total, term in _terms(each, loops)}
-    if not all(each.value in terms for each in stores) or not _is_far(loop, loops, terms, target):
+    nodes = postorder([term for _, term in terms.values()])
+    is_plain = all(each.value in terms and each.op is None for each in stores)
+    if (
+        not is_plain
+        or not terms.keys().isdisjoint(nodes)
+        or not _is_far(loop, loops, nodes, target)
+    ):
         return (loop,)
     first, further = [], []
     for each in stores:
@@ -57,13 +63,13 @@ def _terms(sums: Reduce, loops: Loops) -> Iterator[tuple[Scalar, Term]]:
     return zip(sums.targets, zip(sums.ops, values, strict=True), strict=True)
 
 
-def _is_far(loop: For, loops: Loops, terms: Mapping[Scalar, Term], target: Target) -> bool:
+def _is_far(loop: For, loops: Loops, nodes: Iterable[Scalar], target: Target) -> bool:
     """Whether an array that comes from memory is read along a loop, and across its sums."""
     along, across = Coefficients(loop.index), Coefficients(loops[-1][0])
     return any(
         along.of_element(x.attribute, x.args) == 1
         and across.of_element(x.attribute, x.args) not in (0, 1)
         and x.attribute.nbytes >= target[Reductions].from_memory
-        for x in postorder([term for _, term in terms.values()])
+        for x in nodes
         if x.op == "load"
     )

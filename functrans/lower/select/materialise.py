@@ -119,7 +119,7 @@ def _own(eqn: Eqn, facts: _Facts) -> tuple[int, int]:
 
 
 class _Facts:
-    """What the choices depend on and they do not change: patterns, uses, constants."""
+    """What the choices depend on, and do not change: patterns, uses, constants."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.target, self.limits = target, target[Materialisation]
@@ -201,9 +201,8 @@ class _Facts:
             users = [user for out in eqn.outputs for user, _ in self.uses.get(out, [])]
             if eqn in self.joins or not self.joins.issuperset(users):
                 return False
-            read += (
-                eqn.outputs[0].aval.size * self.patterns[eqn].folds * self.patterns[eqn].reads[i]
-            )
+            own = self.patterns[eqn]
+            read += eqn.outputs[0].aval.size * own.folds * own.reads[i]
         return read <= var.aval.size
 
     def _is_broadcast(self, var: Var) -> bool:
