@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from functrans.api.transformed import P, R, Transformed, transform
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
-from functrans.ir.types import Aval, describe, interned, is_supported
+from functrans.ir.types import Aval, describe, is_supported
 from functrans.lazily import lazy
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
@@ -164,6 +164,30 @@ def _check_axes(axes: Any, what: str) -> None:
             raise AxesError(f"{what} must hold integers and None, found {describe(axis)}")
 
 
+class _Operand(NamedTuple):
+    """An argument of the traced function: an array, and its mapped axis."""
+
+    array: Any
+    axis: int | None
+
+    def aval_of_example(self) -> Aval:
+        """The aval of one example."""
+        aval, axis = aval_of_leaf(self.array), self.axis
+        if axis is None:
+            return aval
+        return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+
+    def same_for_all(self, of: Callable[[Any], Any] = lambda x: x) -> Any:
+        """Something about the array, if it is the same for all examples."""
+        return of(self.array) if self.axis is None else UNKNOWN
+
+    def part(self, start: int, count: int) -> Any:
+        """Some examples."""
+        if self.axis is None:
+            return self.array
+        return self.array[(slice(None),) * self.axis + (slice(start, start + count),)]
+
+
 class _Call:
     """One call of a mapped function: its leaves, and the mapped axis of each."""
 
@@ -242,16 +266,51 @@ class _Call:
 
     def mapped(self, out_axes: Any, chunk_size: int | None, progress: str | None) -> Any:
         """The function applied to all examples."""
-        arrays = [self.leaves[i] for i in self.traced]
-        own_axes = [self.axes[i] for i in self.traced]
-        avals = [
-            _one_example(aval_of_leaf(x), axis) for x, axis in zip(arrays, own_axes, strict=True)
-        ]
-        values = [
-            value_of_leaf(x) if axis is None else UNKNOWN
-            for x, axis in zip(arrays, own_axes, strict=True)
-        ]
+        operands = [_Operand(self.leaves[i], self.axes[i]) for i in self.traced]
+        example = self._example(operands)
+        if self.name is not None:
+            # the number of the lane, an operand of collectives
+            operands.append(_Operand(np.arange(self.size), 0))
+        staged = stage(
+            example,
+            [x.aval_of_example() for x in operands],
+            kind="vmap",
+            values=[x.same_for_all(value_of_leaf) for x in operands],
+            operands=[x.same_for_all() for x in operands],
+            name=lambda i: self._name(self.traced[i]) if i < len(self.traced) else "the lane",
+        )
+        wanted = self._out_axes(out_axes, staged.graph.out_avals)
+        axes = (*(x.axis for x in operands), *(None for _ in staged.captures))
 
+        def apply(arrays: Sequence[Any], size: int) -> Sequence[Any]:
+            batched, places = batch_graph(staged.graph, axes, size, wanted, self.name)
+            for axis, place in zip(wanted, places, strict=True):
+                if axis is None and place is not None:
+                    raise AxesError(
+                        "out_axes=None says that a result is the same for every example, but that "
+                        f"of {name_of(self.function)} depends on a mapped argument"
+                    )
+            return run(batched, [*arrays, *staged.captures])
+
+        arrays = [x.array for x in operands]
+        if chunk_size is None or chunk_size >= self.size:
+            results = apply(arrays, self.size)
+        else:
+            shown = None if progress is None else Bar(progress, self.size)
+            chunks = []
+            for start in range(0, self.size, chunk_size):
+                count = min(chunk_size, self.size - start)
+                chunks.append(apply([x.part(start, count) for x in operands], count))
+                if shown is not None:
+                    shown.moved(np.int64(start), count, chunks[-1])
+            results = [
+                parts[0] if axis is None else np.concatenate(parts, axis=axis)
+                for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)
+            ]
+        return self.out_structure.unflatten(own(results, [*arrays, *staged.captures]))
+
+    def _example(self, operands: Sequence[_Operand]) -> Callable[..., list[Any]]:
+        """The function of the flat operands of one example, in the scope of a named axis."""
         function = self.function
         if current.get() is None:  # in a trace, the enclosing jit handles this
             function = watched(function, "vmap", FEW_OBJECTS)
@@ -261,59 +320,13 @@ class _Call:
             leaves = list(self.leaves)
             for i, tracer in zip(self.traced, tracers, strict=False):
                 leaves[i] = tracer
-            return flat(*leaves)
+            results = flat(*leaves)
+            self.out_structure = flat.result
+            return results
 
-        if self.name is not None or scope() is not None:
-            example = _in_scope(example, self.name, self.size, arrays, own_axes)
-        if self.name is not None:
-            # the number of the lane, an operand of collectives
-            arrays = [*arrays, np.arange(self.size)]
-            own_axes, avals = [*own_axes, 0], [*avals, interned((), np.dtype(np.int64))]
-            values = [*values, UNKNOWN]
-
-        staged = stage(
-            example,
-            avals,
-            kind="vmap",
-            values=values,
-            operands=[
-                x if axis is None else UNKNOWN for x, axis in zip(arrays, own_axes, strict=True)
-            ],
-            name=lambda i: self._name(self.traced[i]) if i < len(self.traced) else "the lane",
-        )
-        self.out_structure = flat.result
-        wanted = self._out_axes(out_axes, staged.graph.out_avals)
-        axes = (*own_axes, *(None for _ in staged.captures))
-
-        def apply(inputs: Sequence[Any], size: int) -> Sequence[Any]:
-            batched, places = batch_graph(staged.graph, axes, size, wanted, self.name)
-            for axis, place in zip(wanted, places, strict=True):
-                if axis is None and place is not None:
-                    raise AxesError(
-                        "out_axes=None says that a result is the same for every example, but that "
-                        f"of {name_of(self.function)} depends on a mapped argument"
-                    )
-            return run(batched, [*inputs, *staged.captures])
-
-        if chunk_size is None or chunk_size >= self.size:
-            results = apply(arrays, self.size)
-        else:
-            chunks = []
-            shown = None if progress is None else Bar(progress, self.size)
-            for start in range(0, self.size, chunk_size):
-                parts = [
-                    _part(x, axis, start, chunk_size)
-                    for x, axis in zip(arrays, own_axes, strict=True)
-                ]
-                count = min(chunk_size, self.size - start)
-                chunks.append(apply(parts, count))
-                if shown is not None:
-                    shown.moved(np.int64(start), count, chunks[-1])
-            results = [
-                parts[0] if axis is None else np.concatenate(parts, axis=axis)
-                for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)
-            ]
-        return self.out_structure.unflatten(own(results, [*arrays, *staged.captures]))
+        if self.name is None and scope() is None:
+            return example
+        return _in_scope(example, self.name, self.size, operands)
 
     def _out_axes(self, out_axes: Any, avals: Sequence[Aval]) -> tuple[int | None, ...]:
         example = self.out_structure.unflatten(range(len(avals)))
@@ -337,18 +350,14 @@ def _in_scope(
     example: Callable[..., list[Any]],
     name: str | None,
     size: int,
-    arrays: Sequence[Any],
-    axes: Sequence[int | None],
+    operands: Sequence[_Operand],
 ) -> Callable[..., list[Any]]:
     """The function of one example, traced in the scope of the named axis.
 
     If the axis has a name, the last argument is the number of the lane.
     """
     own = frozenset() if name is None else frozenset({name})
-    varying = [
-        variance(x) | (own if axis is not None else frozenset())
-        for x, axis in zip(arrays, axes, strict=True)
-    ]
+    varying = [variance(x.array) | (own if x.axis is not None else frozenset()) for x in operands]
 
     if name is None:
         return declaring(example, varying)
@@ -382,15 +391,3 @@ def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: A
         except TreeMismatchError as error:
             raise AxesError(f"{error} ({argument_name(function, i)})") from None
     return axes
-
-
-def _one_example(aval: Aval, axis: int | None) -> Aval:
-    if axis is None:
-        return aval
-    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
-
-
-def _part(x: Any, axis: int | None, start: int, count: int) -> Any:
-    if axis is None:
-        return x
-    return x[(slice(None),) * axis + (slice(start, start + count),)]

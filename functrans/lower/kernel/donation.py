@@ -11,16 +11,12 @@ an element to itself are removed: a scatter then costs only what it changes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from functrans.loop.aliasing import Aliasing, Copies
 from functrans.loop.scalar import postorder
-from functrans.loop.statements import (
-    Buffer,
-    Statement,
-    Store,
-)
+from functrans.loop.statements import Buffer, Statement, Store
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.nest.bodies import Nest
 
@@ -33,53 +29,64 @@ def donate(
     outputs: Sequence[Buffer],
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
     """Nests that overwrite donated inputs, and for each output that does so its input."""
-    like: dict[Hashable, list[Buffer]] = {}
-    for out in outputs:
-        like.setdefault(layout(out), []).append(out)
-    donated = [x for x in donated if is_reusable(x) and layout(x) in like]
+    layouts = {layout(out) for out in outputs}
+    donated = [x for x in donated if is_reusable(x) and layout(x) in layouts]
     if not donated:
         return list(nests), {}
     found = [nest.body for nest in nests]
     readers, writers = occurrences(map(loaded, found)), occurrences(map(stored, found))
     homes: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
-
-    def pairs() -> Iterator[tuple[Buffer, Buffer]]:
-        # first the outputs that are computed from the input itself, because copies may vanish there
-        made = _dependents(found)
-        order = {out: number for number, out in enumerate(outputs)}
-        direct = {
-            x: sorted(
-                (out for out in made.get(x, ()) if out in order and layout(out) == layout(x)),
-                key=order.__getitem__,
-            )
-            for x in donated
-        }
-        yield from ((x, out) for x in donated for out in direct[x])
-        for x in donated:
-            if x not in taken:
-                yield from ((x, out) for out in like[layout(x)] if out not in direct[x])
-
-    for source, target in pairs():
+    for source, target in _pairs(donated, outputs, _dependents(found)):
         if target in homes or source in taken:
             continue
-        copies = Copies(source, target)
-        tried = {n: copies.removed(found[n]) for n in writers.get(target, ())}
-        first = next((n for n, body in tried.items() if target in stored(body)), len(found))
-        later = [n for n in readers.get(source, ()) if n > first]
-        if any(source in loaded(tried.get(n, found[n])) for n in later):
-            continue
-        if first in tried:
-            aliased = Aliasing(source, target).block(tried[first])
-            if aliased is None:
-                continue
-            tried[first] = aliased
-        homes[target] = source
-        taken.add(source)
-        for n, body in tried.items():
-            found[n] = body
+        changed = _overwriting(found, source, target, readers, writers)
+        if changed is not None:
+            homes[target] = source
+            taken.add(source)
+            for n, body in changed.items():
+                found[n] = body
     kept = [replace(nest, body=body) for nest, body in zip(nests, found, strict=True) if body]
     return kept, homes
+
+
+def _pairs(
+    donated: Sequence[Buffer], outputs: Sequence[Buffer], made: Mapping[Buffer, Set[Buffer]]
+) -> Iterator[tuple[Buffer, Buffer]]:
+    """Inputs and outputs of one layout, those first that are computed from the input itself.
+
+    There, copies may vanish. ``made`` has the buffers that are computed from another.
+    """
+    like: dict[Hashable, list[Buffer]] = {}
+    for out in outputs:
+        like.setdefault(layout(out), []).append(out)
+    for direct in (True, False):
+        for x in donated:
+            for out in like[layout(x)]:
+                if (out in made.get(x, ())) == direct:
+                    yield x, out
+
+
+def _overwriting(
+    found: Sequence[Body],
+    source: Buffer,
+    target: Buffer,
+    readers: Mapping[Buffer, Sequence[int]],
+    writers: Mapping[Buffer, Sequence[int]],
+) -> dict[int, Body] | None:
+    """The bodies that change if an output overwrites an input; None if it must not."""
+    copies = Copies(source, target)
+    changed = {n: copies.removed(found[n]) for n in writers.get(target, ())}
+    first = next((n for n, body in changed.items() if target in stored(body)), len(found))
+    later = [n for n in readers.get(source, ()) if n > first]
+    if any(source in loaded(changed.get(n, found[n])) for n in later):
+        return None
+    if first in changed:
+        aliased = Aliasing(source, target).block(changed[first])
+        if aliased is None:
+            return None
+        changed[first] = aliased
+    return changed
 
 
 def occurrences(found: Iterable[Set[Buffer]]) -> dict[Buffer, list[int]]:

@@ -25,13 +25,14 @@ from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, d
 from functrans.lower.select.root import Elements, Root, in_memory, kept_for_calls, makers_of
 from functrans.lower.select.unrolling import (
     Loops,
+    Trial,
     Unrolling,
     axes_to_unroll,
     folded_along_rows,
     work_along_axes,
 )
 from functrans.lower.select.views import view_of
-from functrans.ops.compiled.elements import Index, branches_on
+from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
 
@@ -168,45 +169,52 @@ class RootBuilder:
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops, without regard to the program's size."""
-        shape = atom.aval.shape
+        shape, last = atom.aval.shape, atom.aval.ndim - 1
         limits = self.target[Unrolling]
         is_few = prod(shape) <= (limits.alone if self.whole else limits.sums)
         if is_few and not self._fills_half_vectors(shape):
             return ()
-        trial = self.loops(shape)
-        nodes = postorder([self.puller.element(atom, trial)])
+        loops = self.loops(shape)
+        nodes = postorder([self.puller.element(atom, loops)])
+        trial = Trial(shape, loops, nodes, atom.aval.dtype.itemsize)
         if is_few:
-            alike = not branches_on(nodes, trial[-1]) and not any(n.op == "fold" for n in nodes)
-            return (len(shape) - 1,) if alike else ()
-        reduces = any(node.op == "fold" for node in nodes)
-        if reduces and prod(shape) <= limits.sums:
+            return () if trial.reduces or trial.branches_along(last) else (last,)
+        if trial.reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads for each element
-        tabulated = any(node.op == "lookup" for node in nodes)
-        most = limits.tabulated if tabulated else limits.elements
-        most = limits.sums if reduces else most
-        most = min(most, limits.body_bytes // atom.aval.dtype.itemsize)
-        most = min(most, max(limits.largest_body // node_count(nodes), 1))
-        unrolled, front = axes_to_unroll(shape, limits.longest, most, limits.one_vector)
-        if any(branches_on(nodes, trial[axis]) for axis in front):
-            unrolled += front
+        unrolled = self._short_axes(trial)
+        if len(unrolled) == len(shape) and shape[-1] >= limits.one_vector:
+            if self._is_much_work(trial) and not trial.branches_along(last):
+                return (last,)
+        elif last in unrolled and self._has_vectors_of_its_own(trial):
+            unrolled.remove(last)
+        # vectors are along the longer axis: that of all windows, and not that of their rows
+        inner = max(set(range(len(shape))) - unrolled, default=len(shape))
+        longer = [axis for axis in unrolled if axis > inner and shape[axis] >= shape[inner] > 1]
+        if not trial.branches_along(*longer):
+            unrolled.difference_update(longer)
+        return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+
+    def _short_axes(self, trial: Trial) -> set[int]:
+        """The axes that are short enough to be unrolled, and for which it is profitable."""
+        shape, limits = trial.shape, self.target[Unrolling]
+        most = trial.most_unrolled(limits)
+        behind, front = axes_to_unroll(shape, limits.longest, most, limits.one_vector)
         # an axis of one element needs no loop: the next one is then the outermost, which threads
         # share
-        unrolled += tuple(i for i, n in enumerate(shape) if n == 1 and i not in unrolled)
-        if len(unrolled) == len(shape) and shape[-1] >= limits.one_vector:
-            # all axes are short: vectors are profitable nevertheless if an element takes much work
-            is_much = node_count(nodes) >= limits.much_work
-            is_much = is_much or self._work.get(shape[-1], 0) >= limits.work_of_step
-            if is_much and not branches_on(nodes, trial[-1]):
-                return (len(shape) - 1,)
-        elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
-            if shape not in self.folded and not self._is_made_by_elements(nodes, trial):
-                unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
-        # vectors are along the longer axis: that of all windows, and not that of their rows
-        last = max((i for i in range(len(shape)) if i not in unrolled), default=len(shape))
-        behind = [axis for axis in unrolled if axis > last and shape[axis] >= shape[last] > 1]
-        if not any(branches_on(nodes, trial[axis]) for axis in behind):
-            unrolled = tuple(axis for axis in unrolled if axis not in behind)
-        return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+        single = [axis for axis, extent in enumerate(shape) if extent == 1]
+        return {*behind, *single, *(front if trial.branches_along(*front) else ())}
+
+    def _is_much_work(self, trial: Trial) -> bool:
+        """Whether vectors are profitable though all axes are short."""
+        limits = self.target[Unrolling]
+        work_of_step = self._work.get(trial.shape[-1], 0)
+        return node_count(trial.nodes) >= limits.much_work or work_of_step >= limits.work_of_step
+
+    def _has_vectors_of_its_own(self, trial: Trial) -> bool:
+        """Whether vectors are along a short last axis, and not along the one before it."""
+        is_longer = trial.shape[-1] > self.target[Unrolling].largest_interleaved
+        is_folded = trial.shape in self.folded
+        return is_longer and not is_folded and not self._is_made_by_elements(trial)
 
     def _fills_half_vectors(self, shape: Shape) -> bool:
         """Whether a step's few elements along the last axis are at least half a vector."""
@@ -217,17 +225,17 @@ class RootBuilder:
         computed = -(-count // limits.half_vector) * limits.half_vector
         return 3 * computed <= 4 * count and self._work.get(count, 0) >= limits.much_work
 
-    def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:
+    def _is_made_by_elements(self, trial: Trial) -> bool:
         """Whether vectors should not be along the last axis, though it would fill one.
 
         They cannot be if its elements are computed differently; and they would have to wait for
         everything that has been unrolled along the axes in front.
         """
-        return branches_on(nodes, trial[-1]) or any(
+        return trial.branches_along(len(trial.shape) - 1) or any(
             bool(maker.axes)
             and len(maker.target.shape) - 1 not in maker.axes
-            and all(load.args[axis] in trial[:-1] for axis in maker.axes)
-            for load in nodes
+            and all(load.args[axis] in trial.loops[:-1] for axis in maker.axes)
+            for load in trial.nodes
             if load.op == "load" and (maker := self._written_out.get(load.attribute)) is not None
         )
 

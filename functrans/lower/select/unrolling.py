@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
-from functrans.ops.compiled.elements import pattern
+from functrans.ops.compiled.elements import branches_on, pattern
 from functrans.ops.compiled.emission import emitted
 
 
@@ -70,6 +71,32 @@ class Loops:
         if key not in self._indices:
             self._indices[key] = index("ijlmnpqr"[depth % 8], extent)
         return self._indices[key]
+
+
+class Trial(NamedTuple):
+    """The expression of a value's element in loops over all axes, by which these are chosen."""
+
+    shape: Shape
+    loops: tuple[Scalar, ...]
+    nodes: Sequence[Scalar]
+    itemsize: int
+
+    @property
+    def reduces(self) -> bool:
+        """Whether an element is a sum in a loop of its own."""
+        return any(node.op == "fold" for node in self.nodes)
+
+    def branches_along(self, *axes: int) -> bool:
+        """Whether elements along one of these axes are computed differently."""
+        return any(branches_on(self.nodes, self.loops[axis]) for axis in axes)
+
+    def most_unrolled(self, limits: Unrolling) -> int:
+        """The most elements that are unrolled in the body of a loop."""
+        tabulates = any(node.op == "lookup" for node in self.nodes)
+        most = limits.tabulated if tabulates else limits.elements
+        most = limits.sums if self.reduces else most
+        by_operations = max(limits.largest_body // node_count(self.nodes), 1)
+        return min(most, limits.body_bytes // self.itemsize, by_operations)
 
 
 def axes_to_unroll(

@@ -238,23 +238,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
 
     ``stacked`` are values that are stacked in any case.
     """
-    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
-    uses = _uses(loop)
-    invariant: set[Atom] = {c.inner[0] for c in loop.consts}
-    invariant.update(v for v, eqn in makers.items() if eqn.primitive is known_integers)
-    found: list[Sum] = []
-    for carry in loop.carry:
-        (own,), out = carry.inner, carry.out
-        last = makers.get(out) if isinstance(out, Var) else None
-        if last is None or last.primitive is not add or uses[own] != 1:
-            continue
-        if own not in last.inputs or uses[out] != 1:
-            continue
-        (value,) = (x for x in last.inputs if x is not own)
-        terms = _terms(value, makers, uses, max(limits.most_addends, limits.most_scatters))
-        are_few = len(terms) <= limits.most_addends or all(map(_scatters, terms))
-        if terms and are_few and all(_may_be_moved(term, own, makers, invariant) for term in terms):
-            found.append(Sum(carry, terms))
+    found = _accumulations(loop, limits)
     chosen = [
         each
         for each in found
@@ -269,6 +253,36 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
         left = [each for each in found if each.carry.result not in known]
         chosen += [x for x in left if all(_is_at_hand(term, at_hand) for term in x.terms)]
     return chosen
+
+
+def _accumulations(loop: Loop, limits: Motion) -> list[Sum]:
+    """The carries to which each step only adds terms that may be moved out of the loop."""
+    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
+    uses = _uses(loop)
+    invariant: set[Atom] = {c.inner[0] for c in loop.consts}
+    invariant.update(v for v, eqn in makers.items() if eqn.primitive is known_integers)
+    most = max(limits.most_addends, limits.most_scatters)
+    found: list[Sum] = []
+    for carry in loop.carry:
+        value = _addend(carry, makers, uses)
+        terms = [] if value is None else _terms(value, makers, uses, most)
+        are_few = len(terms) <= limits.most_addends or all(map(_scatters, terms))
+        own = carry.inner[0]
+        if terms and are_few and all(_may_be_moved(term, own, makers, invariant) for term in terms):
+            found.append(Sum(carry, terms))
+    return found
+
+
+def _addend(carry: Carry, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -> Atom | None:
+    """What a step adds to a carry; None if the carry is used otherwise, too."""
+    (own,), out = carry.inner, carry.out
+    last = makers.get(out) if isinstance(out, Var) else None
+    if last is None or last.primitive is not add or own not in last.inputs:
+        return None
+    if uses[own] != 1 or uses[out] != 1:
+        return None
+    (value,) = (x for x in last.inputs if x is not own)
+    return value
 
 
 def _terms(

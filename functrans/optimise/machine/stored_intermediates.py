@@ -55,65 +55,104 @@ def store_intermediates(graph: Graph, target: Target) -> Graph:
     return graph
 
 
-def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
+def _stored(graph: Graph, eqn: Eqn, limits: Storing) -> Graph:
     """The graph, in which a scan may read more stacked values, and recompute fewer."""
-    place: dict[Atom, int] = {var: i for i, eqn in enumerate(graph.eqns) for var in eqn.outputs}
-    loop, length = Loop(reader), reader.params["length"]
-    makers = [graph.eqns[place[row.outer]] for row in loop.rows if row.outer in place]
-    scans = [x for x in makers if x.primitive is scan_p and x.params["length"] == length]
-    if not scans:
+    pair = _pair(graph, eqn)
+    if pair is None or _multiplies_matrices(pair, limits):
         return graph
-    writer, before = Loop(scans[0]), place[scans[0].outputs[0]]
-    if any(_multiplies_matrices(each.body, limits) for each in (loop, writer)):
+    stored = _worth_storing(pair, limits)
+    if not stored:
         return graph
-    stacks: dict[Atom, Atom] = {each.result: each.out for each in writer.stacked}
-    others = {x for eqn in graph.eqns if eqn is not reader for x in eqn.inputs}
-    others.update(graph.outputs)
-    # values that both loops may read, by their names in the reading loop
-    operands: list[Const | Row] = [*loop.consts, *loop.rows]
-    given = [x for x in operands if place.get(x.outer, -1) < before]
-    read = [row for row in loop.rows if row.outer in stacks]
-    early = _without_carry(loop, [*(_name(x) for x in given), *(row.inner for row in read)])
-    late = set(loop.body).difference(early)
-    wanted: list[Atom] = [x for eqn in loop.body if eqn in late for x in eqn.inputs]
-    wanted += _results(loop)
+    _store(pair, stored)
+    changed = {pair.writer.eqn: pair.writer.rebuilt(), eqn: pair.reader.rebuilt()}
+    return Graph(graph.inputs, [changed.get(each, each) for each in graph.eqns], graph.outputs)
+
+
+class _Pair(NamedTuple):
+    """A scan, and an earlier one of as many steps whose stacked results it reads."""
+
+    reader: Loop
+    writer: Loop
+    given: list[Const | Row]  # the reader's operands that the writer can read, too
+    read: list[Row]  # the reader's rows that the writer stacks
+    needed_elsewhere: set[Atom]  # what is read by others than the reader
+
+    @property
+    def length(self) -> int:
+        """The number of steps."""
+        length: int = self.reader.eqn.params["length"]
+        return length
+
+
+def _pair(graph: Graph, eqn: Eqn) -> _Pair | None:
+    """A scan with the first scan of as many steps that computes some of its rows."""
+    place: dict[Atom, int] = {var: i for i, each in enumerate(graph.eqns) for var in each.outputs}
+    reader, length = Loop(eqn), eqn.params["length"]
+    for row in reader.rows:
+        maker = graph.eqns[place[row.outer]] if row.outer in place else None
+        if maker is None or maker.primitive is not scan_p or maker.params["length"] != length:
+            continue
+        writer, start = Loop(maker), place[maker.outputs[0]]
+        stacked = {each.result for each in writer.stacked}
+        operands: list[Const | Row] = [*reader.consts, *reader.rows]
+        given = [x for x in operands if place.get(x.outer, -1) < start]
+        read = [each for each in reader.rows if each.outer in stacked]
+        elsewhere = {x for each in graph.eqns if each is not eqn for x in each.inputs}
+        return _Pair(reader, writer, given, read, elsewhere.union(graph.outputs))
+    return None
+
+
+def _worth_storing(pair: _Pair, limits: Storing) -> list[Var]:
+    """Values that take less time to store than to recompute; none if they leave the caches."""
+    loop = pair.reader
+    given, read = [_name(x) for x in pair.given], [row.inner for row in pair.read]
+    early = _without_carry(loop, [*given, *read])
     made = {var for eqn in early for var in eqn.outputs}
-    own = {row.inner for row in read if row.outer not in others}
-    needed = [x for x in dict.fromkeys(wanted) if isinstance(x, Var) and x in made | own]
-    at_hand = [*(_name(x) for x in given), *(row.inner for row in read if row.inner not in own)]
+    late = [eqn for eqn in loop.body if made.isdisjoint(eqn.outputs)]
+    # a row that only this loop reads need not be stacked any more, if others are
+    own = {row.inner for row in pair.read if row.outer not in pair.needed_elsewhere}
+    may_be_stored: set[Atom] = {*made, *own}
+    wanted = [x for eqn in late for x in eqn.inputs] + _results(loop)
+    needed = [x for x in dict.fromkeys(wanted) if isinstance(x, Var) and x in may_be_stored]
+    at_hand = [*given, *(var for var in read if var not in own)]
 
     def work(eqn: Eqn) -> int:
-        own = pattern(eqn).work if eqn.primitive.elementwise else 0
-        return own * _bytes(eqn.outputs[0]) // limits.operations
+        operations = pattern(eqn).work if eqn.primitive.elementwise else 0
+        return operations * _bytes(eqn.outputs[0]) // limits.operations
 
     kept, _ = choose(early, needed, at_hand, work)
-    new = [var for var in kept if var in made]
-    sizes = [*map(_bytes, kept)]
+    sizes = [_bytes(var) for var in kept]
     is_narrow = max(sizes, default=0) <= limits.narrow
     most = limits.largest_narrow if is_narrow else limits.largest
-    if not new or sum(sizes) * length > most:
-        return graph
-    names = _shared(given, writer) | {row.inner: stacks[row.outer] for row in read}
-    _append(writer, prune(Graph((), early, new)).eqns, names)
-    for var in new:
-        result = Var(var.aval.update(shape=(length, *var.aval.shape)))
+    return [var for var in kept if var in made] if sum(sizes) * pair.length <= most else []
+
+
+def _store(pair: _Pair, stored: Sequence[Var]) -> None:
+    """Compute and stack values in the writer, and read them in the reader."""
+    reader, writer = pair.reader, pair.writer
+    stacks: dict[Atom, Atom] = {each.result: each.out for each in writer.stacked}
+    names = _shared(pair.given, writer) | {row.inner: stacks[row.outer] for row in pair.read}
+    _append(writer, prune(Graph((), reader.body, stored)).eqns, names)
+    for var in stored:
+        result = Var(var.aval.update(shape=(pair.length, *var.aval.shape)))
         writer.stacked.append(Stacked(names[var], result))
-        loop.rows.append(Row(var, result))
-    loop.body = [eqn for eqn in loop.body if set(eqn.outputs).isdisjoint(new)]
-    _drop_unread(loop)
-    others.update(row.outer for row in loop.rows)
-    writer.stacked = [each for each in writer.stacked if each.result in others]
-    changed = {scans[0]: writer.rebuilt(), reader: loop.rebuilt()}
-    return Graph(graph.inputs, [changed.get(eqn, eqn) for eqn in graph.eqns], graph.outputs)
+        reader.rows.append(Row(var, result))
+    reader.body = [eqn for eqn in reader.body if set(eqn.outputs).isdisjoint(stored)]
+    _drop_unread(reader)
+    needed = pair.needed_elsewhere.union(row.outer for row in reader.rows)
+    writer.stacked = [each for each in writer.stacked if each.result in needed]
 
 
-def _multiplies_matrices(body: Sequence[Eqn], limits: Storing) -> bool:
-    """Whether products are most of a step's operations."""
-    products = sum(flops_of(eqn) for eqn in body if eqn.primitive is dot_general)
-    others = sum(
-        pattern(eqn).work * eqn.outputs[0].aval.size for eqn in body if eqn.primitive.elementwise
-    )
-    return products > limits.products * others
+def _multiplies_matrices(pair: _Pair, limits: Storing) -> bool:
+    """Whether products are most of a step's operations in one of the loops."""
+
+    def are_products(body: Sequence[Eqn]) -> bool:
+        products = sum(flops_of(eqn) for eqn in body if eqn.primitive is dot_general)
+        elementwise = [eqn for eqn in body if eqn.primitive.elementwise]
+        others = sum(pattern(eqn).work * eqn.outputs[0].aval.size for eqn in elementwise)
+        return products > limits.products * others
+
+    return are_products(pair.reader.body) or are_products(pair.writer.body)
 
 
 def _bytes(var: Var) -> int:

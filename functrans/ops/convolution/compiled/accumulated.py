@@ -16,7 +16,7 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
-from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
+from functrans.loop.statements import For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
@@ -60,98 +60,100 @@ class _Accumulated:
         self.y, self.y_labels = at.operand(1), params["y_labels"]
         self.out, self.out_labels = at.result(), params["out"]
         self.dtype = self.out.dtype
-        self.block = dict(zip((axis.label for axis in of.taps),
-                              (of.length, *(axis.extent for axis in of.taps[1:])),
-                              strict=True))  # fmt: skip
+        taps = {axis.label: axis.extent for axis in of.taps}
+        self.block = taps | {of.taps[0].label: of.length}
         self.regions = {
             label: region(from_taps(self.windows[label]), length)
             for label, length in self.block.items()
         }
+        self.parts = parts_of(of, at.target[Convolutions])
+        self.part = ZERO if of.is_whole else index("part", self.parts)
+        self._allocate()
 
-    def emit(self) -> None:
-        of = self.of
-        parts = parts_of(of, self.at.target[Convolutions])
-        part = index("part", parts)
-        columns = -(-of.column.extent // of.lanes)
-        shape = [axis.extent for axis in of.results]
-        if not of.along_taps:
-            # a tile's rows are contiguous, instead of each in a different page
-            shape = [columns, *shape[:-1], of.lanes]
-        sums = self.at.scratch("sums", self.dtype, (parts, *shape))
+    def _allocate(self) -> None:
+        """The sums of each part, and the copies of the operands' parts of a block."""
+        of, scratch = self.of, self.at.scratch
+        *around, _ = shape = [axis.extent for axis in of.results]
         regions = [size for _, size in self.regions.values()]
         if of.along_taps:
-            seen = self.at.scratch("seen", self.dtype, (parts, of.images, of.row.extent, *regions))
-            given = self.y
-        else:
-            # in panels: contiguous in the order of the reads
-            rows = -(-of.row.extent // of.height)
-            panel = (*regions, of.height), (*self.block.values(), of.lanes)
-            seen = self.at.scratch("seen", self.dtype, (parts, rows, of.images, *panel[0]))
-            given = self.at.scratch("given", self.dtype, (parts, columns, of.images, *panel[1]))
-
-        def block(number: Scalar) -> Body:
-            outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
-            outer = first_image(outer, of.outer, of.images)
-            start = self.at.simplify(irem(number, of.pieces) * of.length)
-            size = const(of.length, INDEX)
-            if of.pieces * of.length != of.taps[0].extent:
-                left = const(of.taps[0].extent, INDEX) - start
-                size = self.at.simplify(minimum(left, size))
-
-            def group(g: Scalar) -> Body:
-                here = outer | numbers(g, of.apart)
-                here = {label: self.at.simplify(i) for label, i in here.items()}
-
-                def copied(at: At, image: Scalar) -> Body:
-                    body = self._seen(seen, part, image, at, start)
-                    if not of.along_taps:
-                        body += self._given(given, part, image, at, start, size)
-                    return body
-
-                copies = each_image(here, of.outer, of.images, copied)
-                if of.along_taps:
-                    return (*copies, *self._along_taps(sums, seen, part, here, start, size))
-                return (*copies, *self._tiled(sums, seen, given, part, here, size))
-
-            return for_each(prod(axis.extent for axis in of.apart), group)
-
-        if of.is_whole:
-            self._as_one_block(sums, seen, given)
-            self._add_up(sums, parts)
+            self.sums = scratch("sums", self.dtype, (self.parts, *shape))
+            self.seen = scratch(
+                "seen", self.dtype, (self.parts, of.images, of.row.extent, *regions)
+            )
             return
+        # a tile's rows are contiguous, instead of each in a different page; so are the copies, in
+        # the order of the reads
+        columns, rows = -(-of.column.extent // of.lanes), -(-of.row.extent // of.height)
+        taps = self.block.values()
+        self.sums = scratch("sums", self.dtype, (self.parts, columns, *around, of.lanes))
+        self.seen = scratch("seen", self.dtype, (self.parts, rows, of.images, *regions, of.height))
+        self.given = scratch("given", self.dtype, (self.parts, columns, of.images, *taps, of.lanes))
 
-        loops = [index("i", extent) for extent in shape]
-        clear = Store(sums, (part, *loops), const(0, self.dtype))
+    def emit(self) -> None:
+        if self.of.is_whole:
+            self._as_one_block()
+        else:
+            self._in_blocks()
+        self._add_up()
+
+    def _in_blocks(self) -> None:
+        """The sums of each part, one block after the other."""
+        _, *shape = self.sums.extents
+        *loops, last = (index("i", extent) for extent in shape)
+        clear = Store(self.sums, (self.part, *loops, last), const(0, self.dtype))
         body = (
-            *nest(loops[:-1], vectorised(loops[-1], clear, self.at.target)),
-            *cleared(seen, (part,), self.at.target),
-            *share(part, of.number, block),
+            *nest(loops, vectorised(last, clear, self.at.target)),
+            *cleared(self.seen, (self.part,), self.at.target),
+            *share(self.part, self.of.number, self._block),
         )
-        loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
-        self.at.call((loop,), work=self._work(), writes=(sums,))
-        self._add_up(sums, parts)
+        loop = For(self.part, ZERO, const(self.parts, INDEX), body, parallel=True)
+        self.at.call((loop,), work=self._work(), writes=(self.sums,))
+
+    def _block(self, number: Scalar) -> Body:
+        """The sums over a block, of all groups."""
+        of, simplify = self.of, self.at.simplify
+        outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
+        outer = first_image(outer, of.outer, of.images)
+        start = simplify(irem(number, of.pieces) * of.length)
+        size = const(of.length, INDEX)
+        if of.pieces * of.length != of.taps[0].extent:
+            size = simplify(minimum(const(of.taps[0].extent, INDEX) - start, size))
+
+        def copied(at: At, image: Scalar) -> Body:
+            body = self._seen(image, at, start)
+            return body if of.along_taps else body + self._given(image, at, start, size)
+
+        def group(number: Scalar) -> Body:
+            here = outer | numbers(number, of.apart)
+            here = {label: simplify(i) for label, i in here.items()}
+            copies = each_image(here, of.outer, of.images, copied)
+            if of.along_taps:
+                return (*copies, *self._along_taps(here, start, size))
+            return (*copies, *self._tiled(here, size))
+
+        return for_each(prod(axis.extent for axis in of.apart), group)
 
     def _work(self) -> int:
         sizes = (*self.of.results, *self.of.outer, *self.of.taps)
         return prod(axis.extent for axis in sizes) // 8
 
-    def _as_one_block(self, sums: Buffer, seen: Buffer, given: Buffer) -> None:
+    def _as_one_block(self) -> None:
         """The sums as one block, divided among threads after both operands have been copied."""
         of, size = self.of, const(self.of.length, INDEX)
 
         def copied(at: At, image: Scalar) -> Body:
-            panel = index("panel", seen.extents[1])
-            clear = nest([panel], cleared(seen, (ZERO, panel, image), self.at.target))
-            copies = self._seen(seen, ZERO, image, at, ZERO)
-            return clear + copies + self._given(given, ZERO, image, at, ZERO, size)
+            panel = index("panel", self.seen.extents[1])
+            clear = nest([panel], cleared(self.seen, (ZERO, panel, image), self.at.target))
+            return clear + self._seen(image, at, ZERO) + self._given(image, at, ZERO, size)
 
         start = first_image({axis.label: ZERO for axis in of.outer}, of.outer, of.images)
         copies = each_image(start, of.outer, of.images, copied)
-        self.at.call(_shared(copies), work=seen.count + given.count, writes=(seen, given))
-        tiles = self._tiled(sums, seen, given, ZERO, {}, size)
-        self.at.call(_shared(tiles), work=self._work(), writes=(sums,))
+        work = self.seen.count + self.given.count
+        self.at.call(_shared(copies), work=work, writes=(self.seen, self.given))
+        tiles = self._tiled({}, size)
+        self.at.call(_shared(tiles), work=self._work(), writes=(self.sums,))
 
-    def _add_up(self, sums: Buffer, parts: int) -> None:
+    def _add_up(self) -> None:
         """Add the sums of all parts, in the order of the result's axes."""
         column, together = self.of.column, self._together()
         around = [axis for axis in self.of.results if axis not in (*together, column)]
@@ -166,7 +168,7 @@ class _Accumulated:
                 here |= {a.label: const(n, INDEX) for a, n in zip(together, place, strict=True)}
                 own = here | {column.label: self.at.simplify(tile.first + here[column.label])}
                 summed = (*own.values(),) if self.of.along_taps else (tile.number, *here.values())
-                terms = [load(sums, (const(n, INDEX), *summed)) for n in range(parts)]
+                terms = [load(self.sums, (const(n, INDEX), *summed)) for n in range(self.parts)]
                 position = tuple(own[label] for label in self.out_labels)
                 stores.append(Store(self.out, position, combine_pairwise("add", terms)))
             if together:
@@ -183,7 +185,7 @@ class _Accumulated:
         width = self.of.lanes
         if self.of.along_taps:
             width = SIDE_BY_SIDE if together else column.extent
-        self.at.call(in_tiles(column.extent, width, columns), work=parts * self.out.count)
+        self.at.call(in_tiles(column.extent, width, columns), work=self.parts * self.out.count)
 
     def _together(self) -> tuple[Axis, ...]:
         """The axes that are contiguous in the result but not in the sums, if they are short.
@@ -198,7 +200,7 @@ class _Accumulated:
                 return axes
         return ()
 
-    def _seen(self, seen: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar) -> Body:
+    def _seen(self, image: Scalar, outer: At, start: Scalar) -> Body:
         """Statements that copy the input region of a block, with zero padding."""
         row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
         ranges = {}
@@ -212,25 +214,24 @@ class _Accumulated:
             def place(at: Mapping[int, Scalar]) -> Position:
                 return *before, *(at[label] for label in labels)
 
-            copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
+            copy = Copy(self.x, self.x_labels, outer, ranges, self.seen, place, labels[-1])
             every = (copy, *copy.around(first, self.regions[first][1]))
             return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
         if row.label not in self.x_labels:
-            return copied(ranges, (*self.block,), (part, image, ZERO))
+            return copied(ranges, (*self.block,), (self.part, image, ZERO))
         if self.of.along_taps:
             ranges[row.label] = all_of(row.extent)
-            return copied(ranges, (row.label, *self.block), (part, image))
+            return copied(ranges, (row.label, *self.block), (self.part, image))
 
         def panel(tile: Tile) -> Body:
             ranges[row.label] = all_of(tile.height, tile.first)
-            return copied({**ranges}, (*self.block, row.label), (part, tile.number, image))
+            before = self.part, tile.number, image
+            return copied({**ranges}, (*self.block, row.label), before)
 
         return in_tiles(row.extent, self.of.height, panel)
 
-    def _given(
-        self, given: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar, size: Scalar
-    ) -> Body:
+    def _given(self, image: Scalar, outer: At, start: Scalar, size: Scalar) -> Body:
         """Statements that copy the other operand's part of a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
@@ -241,18 +242,16 @@ class _Accumulated:
 
             def place(at: Mapping[int, Scalar]) -> Position:
                 inner = (at[label] for label in (*self.block, column.label))
-                return part, tile.number, image, *inner
+                return self.part, tile.number, image, *inner
 
-            copy = Copy(self.y, self.y_labels, outer, {**ranges}, given, place, column.label)
+            copy = Copy(self.y, self.y_labels, outer, {**ranges}, self.given, place, column.label)
             return copy.statements(self.at.target, self.at.simplify)
 
         return in_tiles(column.extent, self.of.lanes, panel)
 
-    def _tiled(
-        self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar
-    ) -> Body:
+    def _tiled(self, outer: At, size: Scalar) -> Body:
         """Loops that add the sums of a block to those of a part."""
-        of = self.of
+        of, part = self.of, self.part
         places = {axis.label: index("p", axis.extent) for axis in of.places}
         taps = {label: index("k", extent) for label, extent in self.block.items()}
         stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
@@ -265,16 +264,16 @@ class _Accumulated:
 
         def sums_of(rows: Tile, columns: Tile) -> Body:
             lane = index("lane", columns.height)
-            factor = load(given, (part, columns.number, image, *taps.values(), lane))
+            factor = load(self.given, (part, columns.number, image, *taps.values(), lane))
             totals, values, stores = [], [], []
             for n in range(rows.height):
                 total = local(self.dtype, f"sum{n}")
-                element = load(seen, (part, rows.number, image, *where, const(n, INDEX)))
+                element = load(self.seen, (part, rows.number, image, *where, const(n, INDEX)))
                 here = (columns.number, *groups, *places.values(), rows.first + n, lane)
                 position = (part, *map(self.at.simplify, here))
                 totals.append(total)
                 values.append(self.at.simplify(element * factor))
-                stores.append(Store(sums, position, total, None if of.is_whole else "add"))
+                stores.append(Store(self.sums, position, total, None if of.is_whole else "add"))
             fold = Reduce(tuple(totals), ("add",) * rows.height, tuple(values), bounds)
             lanes = loop_lanes(of.lanes, columns.height)
             return (For(lane, ZERO, const(columns.height, INDEX), (fold, *stores), lanes),)
@@ -295,9 +294,7 @@ class _Accumulated:
         image = index("image", self.of.images)
         return image, ((image, ZERO, const(self.of.images, INDEX)), *bounds)
 
-    def _along_taps(
-        self, sums: Buffer, seen: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar
-    ) -> Body:
+    def _along_taps(self, outer: At, start: Scalar, size: Scalar) -> Body:
         """Loops that add a block's sums, which are split over vector lanes, to those of a part."""
         of, simplify = self.of, self.at.simplify
         *around, last = of.places
@@ -322,10 +319,11 @@ class _Accumulated:
                     where.append(here[label] * window.stride + k * window.dilation - low)
                 column = own | {of.column.label: tile.first + n}
                 other = load(self.y, [simplify(column[label]) for label in self.y_labels])
-                values.append(simplify(load(seen, (part, image, row, *where)) * other))
+                element = load(self.seen, (self.part, image, row, *where))
+                values.append(simplify(element * other))
                 totals.append(local(self.dtype, f"sum{n}_{p}"))
-                position = (part, *groups, *here.values(), row, tile.first + n)
-                stores.append(Store(sums, tuple(map(simplify, position)), totals[-1], "add"))
+                position = (self.part, *groups, *here.values(), row, tile.first + n)
+                stores.append(Store(self.sums, tuple(map(simplify, position)), totals[-1], "add"))
             whole = of.taps[-1].extent % of.lanes == 0 and len(of.taps) > 1
             ops = ("add",) * len(totals)
             fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)

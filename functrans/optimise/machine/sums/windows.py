@@ -9,11 +9,12 @@ number, as in the derivative of a moving average, the overlap-add is a sum over 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -46,6 +47,23 @@ class _Axis(NamedTuple):
 
     label: int
     are_taps: bool = False
+
+
+class _Sliding:
+    """Windows of an array: their axes, and the windows by the labels of the array's axes."""
+
+    def __init__(self, ndim: int) -> None:
+        self.axes = [_Axis(label) for label in range(ndim)]
+        self.windows: dict[int, Window] = {}
+
+    def take(self, along: Sequence[int], windows: Sequence[Window]) -> bool:
+        """Take windows along some axes; False for windows of taps, or two along one axis."""
+        slid = [self.axes[axis] for axis in along]
+        if any(axis.are_taps or axis.label in self.windows for axis in slid):
+            return False
+        self.axes += [_Axis(axis.label, True) for axis in slid]
+        self.windows |= {axis.label: w for axis, w in zip(slid, windows, strict=True)}
+        return True
 
 
 class _Convolution(NamedTuple):
@@ -111,50 +129,22 @@ def _is_worth_it(of: _Convolution, eqn: Eqn, target: Target) -> bool:
     return is_large(Eqn(convolution, (of.x, of.y), (Var(out.aval),), params), target)
 
 
-def _slid(axes: Sequence[_Axis], along: Sequence[int]) -> list[_Axis] | None:
-    """The axes of windows of an array with such axes; None for windows along taps."""
-    if any(axes[axis].are_taps for axis in along):
-        return None
-    return [*axes, *(_Axis(axes[axis].label, True) for axis in along)]
-
-
 def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | None:
     """A product of windows that sums over taps or positions; None if it is not one."""
-    source, chain = eqn.inputs[side], []
-    while (maker := producers.get(source)) is not None and maker.primitive in (
-        windows_p,
-        transpose_p,
-    ):
-        chain.append(maker)
-        source = maker.inputs[0]
-    axes: list[_Axis] | None = [_Axis(axis) for axis in range(source.aval.ndim)]
-    sliding: dict[int, Window] = {}
-    for maker in reversed(chain):
-        assert axes is not None
-        if maker.primitive is transpose_p:
-            axes = [axes[axis] for axis in maker.params["permutation"]]
-            continue
-        along = [axes[axis].label for axis in maker.params["axes"]]
-        axes = _slid(axes, maker.params["axes"])
-        if axes is None or not sliding.keys().isdisjoint(along):
-            return None
-        sliding |= zip(along, maker.params["windows"], strict=True)
-    assert axes is not None
-    if not sliding:
+    found = _source_of_windows(eqn.inputs[side], producers)
+    if found is None:
         return None
+    source, sliding = found
     contract, batch = (eqn.params[key] for key in ("contract", "batch"))
-    summed = {axes[axis] for axis in contract[side]}
-    if any(axes[axis].label in sliding for axis in batch[side]):
+    windows = _summed_windows(
+        sliding,
+        {sliding.axes[axis] for axis in contract[side]},
+        {sliding.axes[axis] for axis in batch[side]},
+        source.aval.shape,
+    )
+    if not windows:
         return None
-    windows = []
-    for label, window in sliding.items():
-        taps = _Axis(label, True) in summed
-        # a window's padding may be multiplied by infinity, which gives NaN; that of a convolution
-        # is not
-        if not window.inside(source.aval.shape[label]) or taps == (_Axis(label) in summed):
-            return None
-        windows.append((label, window if taps else from_taps(window)))
-    own = [axis.label for axis in axes]
+    own = [axis.label for axis in sliding.axes]
     other: list[int | None] = [None] * eqn.inputs[1 - side].aval.ndim
     for pairs in (contract, batch):
         for axis, there in zip(pairs[side], pairs[1 - side], strict=True):
@@ -166,33 +156,56 @@ def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | Non
     for number, each in enumerate(labels):
         out += [each[axis] for axis in free_axes(len(each), contract[number], batch[number])]
     ours = tuple(range(source.aval.ndim))
-    return _Convolution(source, eqn.inputs[1 - side], (ours, theirs, tuple(out)), tuple(windows))
+    return _Convolution(source, eqn.inputs[1 - side], (ours, theirs, tuple(out)), windows)
+
+
+def _source_of_windows(windows: Atom, producers: Producers) -> tuple[Atom, _Sliding] | None:
+    """The array from which transposed windows are taken, and how; None if this is not a window."""
+    source, chain = windows, []
+    while (maker := producers.get(source)) is not None:
+        if maker.primitive not in (windows_p, transpose_p):
+            break
+        chain.append(maker)
+        source = maker.inputs[0]
+    sliding = _Sliding(source.aval.ndim)
+    for maker in reversed(chain):
+        if maker.primitive is transpose_p:
+            sliding.axes = [sliding.axes[axis] for axis in maker.params["permutation"]]
+        elif not sliding.take(maker.params["axes"], maker.params["windows"]):
+            return None
+    return source, sliding
+
+
+def _summed_windows(
+    sliding: _Sliding, summed: Set[_Axis], batched: Set[_Axis], shape: Shape
+) -> tuple[tuple[int, Window], ...]:
+    """The windows of a convolution that sums over the taps or the positions of each; none if not.
+
+    A window's padding may be multiplied by infinity, which gives NaN; that of a convolution is not.
+    So windows must not reach outside.
+    """
+    windows = []
+    for label, window in sliding.windows.items():
+        positions, taps = _Axis(label), _Axis(label, True)
+        is_one = (taps in summed) != (positions in summed)
+        if not is_one or not batched.isdisjoint((positions, taps)):
+            return ()
+        if not window.inside(shape[label]):
+            return ()
+        windows.append((label, window if taps in summed else from_taps(window)))
+    return tuple(windows)
 
 
 def _of_overlap(eqn: Eqn, producers: Producers, uses: Counter[Atom]) -> _Convolution | None:
     """An overlap-add of a product of taps and positions; None if it is not one."""
     (result,) = eqn.outputs
-    axes: list[_Axis] | None = [_Axis(axis) for axis in range(result.aval.ndim)]
-    sliding: dict[int, Window] = {}
-    maker: Eqn | None = eqn
-    while maker is not None and maker.primitive in (overlap_add_p, transpose_p):
-        assert axes is not None
-        if maker.primitive is overlap_add_p:
-            along = [axes[axis].label for axis in maker.params["axes"]]
-            axes = _slid(axes, maker.params["axes"])
-            if axes is None or not sliding.keys().isdisjoint(along):
-                return None
-            sliding |= zip(along, maker.params["windows"], strict=True)
-        else:
-            permutation = maker.params["permutation"]
-            axes = [axes[permutation.index(axis)] for axis in range(len(axes))]
-        (source,) = maker.inputs
-        maker = producers.get(source) if uses[source] == 1 else None
-    if maker is None or maker.primitive is not dot_general or axes is None:
+    found = _added_product(eqn, producers, uses)
+    if found is None:
         return None
+    maker, sliding = found
     contract, batch = (maker.params[key] for key in ("contract", "batch"))
     free = [free_axes(x.aval.ndim, contract[n], batch[n]) for n, x in enumerate(maker.inputs)]
-    of_batch, of_free = axes[: len(batch[0])], axes[len(batch[0]) :]
+    of_batch, of_free = sliding.axes[: len(batch[0])], sliding.axes[len(batch[0]) :]
     sides = of_free[: len(free[0])], of_free[len(free[0]) :]
     labels: list[dict[int, int]] = [{}, {}]
     for number in (0, 1):
@@ -201,16 +214,33 @@ def _of_overlap(eqn: Eqn, producers: Producers, uses: Counter[Atom]) -> _Convolu
         fresh = range(result.aval.ndim, result.aval.ndim + len(contract[number]))
         labels[number] |= zip(contract[number], fresh, strict=True)
     # the taps belong to one operand, the positions to the other
-    right = {_Axis(label, True) for label in sliding} <= {*sides[1]}
-    x, y = (0, 1) if right else (1, 0)
-    if not {_Axis(label, True) for label in sliding} <= {*sides[y]}:
-        return None
-    if not {_Axis(label) for label in sliding} <= {*sides[x]}:
+    taps = {_Axis(label, True) for label in sliding.windows}
+    positions = {_Axis(label) for label in sliding.windows}
+    x, y = (0, 1) if taps.issubset(sides[1]) else (1, 0)
+    if not taps.issubset(sides[y]) or not positions.issubset(sides[x]):
         return None
     windows = tuple(
         (label, from_elements(window, result.aval.shape[label]))
-        for label, window in sliding.items()
+        for label, window in sliding.windows.items()
     )
     own, other = (tuple(labels[n][axis] for axis in range(len(labels[n]))) for n in (x, y))
     ours = tuple(range(result.aval.ndim))
     return _Convolution(maker.inputs[x], maker.inputs[y], (own, other, ours), windows)
+
+
+def _added_product(
+    eqn: Eqn, producers: Producers, uses: Counter[Atom]
+) -> tuple[Eqn, _Sliding] | None:
+    """The product whose elements are added where windows overlap, and these windows' axes."""
+    sliding = _Sliding(eqn.outputs[0].aval.ndim)
+    maker: Eqn | None = eqn
+    while maker is not None and maker.primitive in (overlap_add_p, transpose_p):
+        if maker.primitive is overlap_add_p:
+            if not sliding.take(maker.params["axes"], maker.params["windows"]):
+                return None
+        else:
+            permutation = maker.params["permutation"]
+            sliding.axes = [sliding.axes[permutation.index(i)] for i in range(len(permutation))]
+        (source,) = maker.inputs
+        maker = producers.get(source) if uses[source] == 1 else None
+    return (maker, sliding) if maker is not None and maker.primitive is dot_general else None
