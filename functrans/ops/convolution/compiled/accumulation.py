@@ -12,6 +12,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.convolution.compiled.limits import Axis, Convolutions, fits
+from functrans.ops.convolution.compiled.problem import Problem
 from functrans.ops.convolution.compiled.tiles import (
     height_of,
     images_of,
@@ -21,7 +22,6 @@ from functrans.ops.convolution.compiled.tiles import (
     region,
     registers_of_sums,
 )
-from functrans.ops.convolution.convolution import Roles, extents, roles
 from functrans.ops.convolution.windows import Window, from_taps
 
 
@@ -70,83 +70,87 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     """The blocking of a convolution by sums over blocks; None if another form is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
-    windows = dict(eqn.params["windows"])
-    found = roles(own, other, out, eqn.params["windows"])
-    sizes = extents(x, y, eqn.params)
-    none = 1 + max(sizes)
-    row, column = (
-        Axis(labels[-1], sizes[labels[-1]]) if labels else Axis(none + n, 1)
-        for n, labels in enumerate((found.rows, found.columns))
-    )
-    dtype = eqn.outputs[0].aval.dtype
-    registers = target.lanes(dtype.itemsize)
-    limits = target[Convolutions]
-    order = [label for label in own if label in windows]
-    lanes = lanes_of(column.extent, 2 * registers, limits)
-    height = height_of(row.extent, most_sums(target, dtype.itemsize, lanes))
-    last = windows[order[-1]]
-    few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
-    along_taps = (
-        few
-        and order[-1] == own[-1] == other[-1]
-        and last.dilation == 1
-        and last.taps >= limits.filled * registers
-    )
+    given = Problem(eqn, target)
+    limits, sizes, found = given.limits, given.sizes, given.roles
+    unused = 1 + max(sizes)
+    (row,) = given.axes(found.rows[-1:]) or [Axis(unused, 1)]
+    (column,) = given.axes(found.columns[-1:]) or [Axis(unused + 1, 1)]
+    order = [label for label in given.own if label in given.windows]
+    along_taps = _are_vectors_along_taps(given, row, column)
     is_narrow = column.extent < limits.fewest_columns or not found.rows
     if is_narrow and not along_taps:
         return None
-    width = height_of(last.places, limits.most_sums_in_registers)
+    width = height_of(given.windows[order[-1]].places, limits.most_sums_in_registers)
     if along_taps:
-        # with vectors of half the length, less than one of which is left over, if any: many cores
-        # execute instructions on them in half the time
-        is_half = 0 < last.taps % registers <= registers // 2
-        lanes = registers // 2 if is_half else registers
+        lanes = _lanes_along_taps(given.windows[order[-1]].taps, given.registers)
         height = height_of(column.extent, registers_of_sums(target) // width)
-    room = target.cache // limits.part_of_cache // dtype.itemsize
-    seen = [from_taps(windows[label]) for label in order]
-    given = [Window(window.places, 1) for window in seen]
-    length = min(length_of(seen, row.extent, room), length_of(given, column.extent, room))
+    else:
+        lanes = lanes_of(column.extent, 2 * given.registers, limits)
+        height = height_of(row.extent, most_sums(target, given.itemsize, lanes))
+    taps = {label: given.windows[label].taps for label in order}
+    length = _length(given, order, row, column)
     return Accumulation(
-        tuple(
-            Axis(label, sizes[label])
-            for label in (*found.groups, *found.rows[:-1], *found.columns[:-1])
-        ),
-        tuple(Axis(label, sizes[label]) for label in found.summed),
-        tuple(Axis(label, windows[label].taps) for label in order),
+        given.axes([*found.groups, *found.rows[:-1], *found.columns[:-1]]),
+        given.axes(found.summed),
+        given.axes(order, taps),
         length,
-        tuple(Axis(label, sizes[label]) for label in order),
+        given.axes(order),
         row,
         column,
         lanes,
         height,
         along_taps,
-        _images(eqn, found, order, target) if length == windows[order[0]].taps else 1,
+        _images(given, order) if length == taps[order[0]] else 1,
         width,
     )
 
 
-def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int:
+def _are_vectors_along_taps(given: Problem, row: Axis, column: Axis) -> bool:
+    """Whether channels or features are too few for a tile, and the last taps fill vectors."""
+    filling = given.limits.filled * given.registers
+    if row.extent >= given.limits.fewest_rows and column.extent >= filling:
+        return False
+    last = given.own[-1]
+    if last not in given.windows or last != given.other[-1]:
+        return False
+    return given.windows[last].dilation == 1 and given.windows[last].taps >= filling
+
+
+def _lanes_along_taps(taps: int, registers: int) -> int:
+    """The length of vectors along taps.
+
+    Half of it if less than half a vector is left over: many cores execute instructions on such
+    vectors in half the time.
+    """
+    return registers // 2 if 0 < taps % registers <= registers // 2 else registers
+
+
+def _length(given: Problem, order: Sequence[int], row: Axis, column: Axis) -> int:
+    """The length of a piece of the first taps, so that a block's parts of both operands fit."""
+    room = given.room // given.itemsize
+    seen = [from_taps(given.windows[label]) for label in order]
+    multiplied = [Window(window.places, 1) for window in seen]
+    return min(length_of(seen, row.extent, room), length_of(multiplied, column.extent, room))
+
+
+def _images(given: Problem, order: Sequence[int]) -> int:
     """The number of images of a block, chosen to read sums outside the nearest caches less often.
 
     All images, if the sums are larger than the operands.
     """
-    limits, aval = target[Convolutions], eqn.outputs[0].aval
-    windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
+    found, sizes, windows = given.roles, given.sizes, given.windows
     one_each = found.rows and found.columns
-    if aval.size * aval.dtype.itemsize <= room or not found.summed or not one_each:
+    if given.results * given.itemsize <= given.room or not found.summed or not one_each:
         return 1
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    sizes = extents(x, y, eqn.params)
     seen = sizes[found.rows[-1]] * prod(
         region(from_taps(windows[label]), windows[label].taps)[1] for label in order
     )
     if len(found.summed) == len(found.rows) == len(found.columns) == 1 and not found.groups:
-        given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
-        if (seen + given) * sizes[found.summed[0]] <= aval.size:
+        multiplied = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
+        if (seen + multiplied) * sizes[found.summed[0]] <= given.results:
             return sizes[found.summed[0]]
-    return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
+    most = 2 * given.room // (seen * given.itemsize)
+    return images_of(sizes[found.summed[-1]], most, given.limits)
 
 
 def parts_of(of: Accumulation, limits: Convolutions) -> int:

@@ -7,13 +7,12 @@ zero padding, so that sums need no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.caches import cached_property
 from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -21,14 +20,8 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.limits import (
-    Axis,
-    Convolutions,
-    counts,
-    fits,
-    places_are_few,
-)
-from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.compiled.limits import Axis, Convolutions, fits, places_are_few
+from functrans.ops.convolution.compiled.problem import Problem
 from functrans.ops.convolution.windows import Window
 
 
@@ -119,79 +112,49 @@ class Tiles(NamedTuple):
         return -(-extent // self.lanes) * self.lanes
 
 
-class _Problem:
-    """A convolution as tiles see it: its labels by their roles, extents, and windows."""
-
-    def __init__(self, eqn: Eqn, target: Target) -> None:
-        x, y = (operand.aval.shape for operand in eqn.inputs)
-        own, other, self.out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
-        self.windows: dict[int, Window] = dict(eqn.params["windows"])
-        self.roles = roles(own, other, self.out, eqn.params["windows"])
-        self.sizes = extents(x, y, eqn.params)
-        self.seen = dict(zip(own, x, strict=True))
-        self.target, self.limits = target, target[Convolutions]
-        self.dtype = eqn.outputs[0].aval.dtype
-        self.itemsize = self.dtype.itemsize
-        self.registers = target.lanes(self.itemsize)
-        self.weights = eqn.inputs[1].aval.size * self.itemsize
-        *_, self.terms = counts(eqn)
-        self.places = [label for label in self.out if label in self.windows]
-        self.columns = [label for label in self.out if label in self.roles.columns]
-        if not self.columns:
-            # a single filter is one feature
-            self.columns = [1 + max(self.sizes)]
-            self.sizes[self.columns[0]] = 1
-        self.rows = [label for label in self.out if label in self.roles.rows]
-        self.summed = [label for label in own if label in self.roles.summed]
-        self.channels = prod(self.sizes[label] for label in self.summed)
-        self.room = target.cache // self.limits.part_of_cache
-
-    @cached_property
-    def length(self) -> int:
-        """The length of a block along the first axis of positions."""
-        windows = [self.windows[label] for label in self.places]
-        return length_of(windows, self.channels, 2 * self.room // self.itemsize)
-
-    def axes(self, labels: Iterable[int], sizes: Mapping[int, int]) -> tuple[Axis, ...]:
-        return tuple(Axis(label, sizes[label]) for label in labels)
-
-
 def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """The blocking of a convolution by tiles; None if impossible, or if another form is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages or places_are_few(eqn, target):
         return None
-    given = _Problem(eqn, target)
+    given = Problem(eqn, target)
     sizes, places, column = given.sizes, given.places, given.columns[-1]
     if not places or given.out[-1] not in (column, places[-1]):
         return None
+    length = _length(given)
     along_lines = _have_phases(given.windows.values(), target)
     # neighbours of a tile are chosen first
-    across_lines = len(places) > 1 or sizes[places[-1]] % given.length == 0
+    across_lines = len(places) > 1 or sizes[places[-1]] % length == 0
     along_features = across_lines and not (along_lines and _lines_are_better(given))
     if not along_features and not along_lines:
         return None
     across = sizes[places[-1] if along_features else column]
-    lanes, pitch = _vectors(given, along_features)
+    lanes, pitch = _vectors(given, along_features, length)
     if 2 * lanes < given.registers:
         return None
     taps = sizes | {label: window.taps for label, window in given.windows.items()}
     summed = [*places, *given.summed] if along_features else [*given.summed, *places]
     made = Tiles(
-        given.axes([*given.roles.groups, *given.columns[:-1], *given.rows], sizes),
-        given.axes(places, sizes),
-        given.length,
+        given.axes([*given.roles.groups, *given.columns[:-1], *given.rows]),
+        given.axes(places),
+        length,
         Axis(column, sizes[column]),
         given.axes(summed, taps),
         lanes,
         height_of(across, most_sums(target, given.itemsize, lanes)),
         along_features,
         pitch,
-        _images(given),
+        _images(given) if length == sizes[places[0]] else 1,
     )
     return (_along_images(given, made) if given.rows and along_lines else None) or made
 
 
-def _lines_are_better(given: _Problem) -> bool:
+def _length(given: Problem) -> int:
+    """The length of a block along the first axis of positions."""
+    windows = [given.windows[label] for label in given.places]
+    return length_of(windows, given.channels, 2 * given.room // given.itemsize)
+
+
+def _lines_are_better(given: Problem) -> bool:
     """Whether vectors of positions are better than vectors of features, if both are possible.
 
     Where channels are last, they are if there are too few features to fill a register. Otherwise
@@ -212,7 +175,7 @@ def _lines_are_better(given: _Problem) -> bool:
     return not filled or given.channels * given.itemsize < limits.channel_bytes
 
 
-def _vectors(given: _Problem, along_features: bool) -> tuple[int, int]:
+def _vectors(given: Problem, along_features: bool, length: int) -> tuple[int, int]:
     """The length of vectors, and the distance of lines if they go along several as one, or 0."""
     limits, registers, places = given.limits, given.registers, given.places
     features, last = given.sizes[given.columns[-1]], given.sizes[places[-1]]
@@ -221,7 +184,7 @@ def _vectors(given: _Problem, along_features: bool) -> tuple[int, int]:
     lanes = lanes_of(along, widest, limits)
     if along_features or len(places) == 1:
         return lanes, 0
-    rows = given.length if len(places) == 2 else given.sizes[places[-2]]
+    rows = length if len(places) == 2 else given.sizes[places[-2]]
     apart = pitch_of(given.windows[places[-1]], given.seen[places[-1]])
     flat = (rows - 1) * apart + along
     by_lines = rows * _registers(along, lanes, registers)
@@ -231,7 +194,7 @@ def _vectors(given: _Problem, along_features: bool) -> tuple[int, int]:
     return (widest, apart) if _registers(flat, widest, registers) <= by_lines else (lanes, 0)
 
 
-def _along_images(given: _Problem, by: Tiles) -> Tiles | None:
+def _along_images(given: Problem, by: Tiles) -> Tiles | None:
     """The same with vectors along images, if that is better: lines are short, or have margins.
 
     These vectors are full, and no tap in the padding is multiplied. But what a block sees is
@@ -274,10 +237,10 @@ def share_inside(window: Window, extent: int) -> float:
     return float(np.mean((seen >= 0) & (seen < extent)))
 
 
-def _images(given: _Problem) -> int:
+def _images(given: Problem) -> int:
     """The number of images of a block, so that weights outside the nearest caches are read less."""
     windows, sizes, places = given.windows, given.sizes, given.places
-    if given.weights <= given.room or not given.rows or given.length < sizes[places[0]]:
+    if given.weights <= given.room or not given.rows:
         return 1
     seen = given.channels * prod(region(windows[label], sizes[label])[1] for label in places)
     most = 2 * given.room // (seen * given.itemsize)
