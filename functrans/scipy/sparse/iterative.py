@@ -6,8 +6,8 @@ mode solves the transposed system.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -61,6 +61,50 @@ def _is_plain(matrix: Any) -> bool:
     )
 
 
+class _OnTheHost(NamedTuple):
+    """One of SciPy's methods for one matrix: what `custom_linear_solve` calls."""
+
+    method: Function
+    matrix: Any  # None if products with it are traced
+    dtype: Any
+    size: int
+    preconditioner: Any
+    options: dict[str, Any]
+
+    def solve(self, matvec: Function, b: Any) -> Any:
+        """The solution, and whether the iteration has converged."""
+        return self._solved((self.matrix, self.preconditioner), matvec, b)
+
+    def solve_transposed(self, matvec: Function, b: Any) -> Any:
+        """The same of the transposed system."""
+        given = self.matrix, self.preconditioner
+        return self._solved([None if x is None else x.T for x in given], matvec, b)
+
+    def _solved(self, given: Sequence[Any], matvec: Function, b: Any) -> Any:
+        matrix, preconditioner = given
+
+        def iterate(matrix: Any, b: Any) -> Any:
+            x, info = self.method(matrix, b, M=preconditioner, **self.options)
+            return x, np.asarray(info)
+
+        types = Aval((self.size,), self.dtype), Aval((), np.int64)
+        if matrix is not None:
+            return callback(lambda b: iterate(matrix, b), out_types=types)(b)
+        function, captures = closure_convert(matvec, b)
+
+        def with_products(b: Any, captures: Any) -> Any:
+            def product(x: Any) -> Any:
+                return function(x.reshape(-1), *captures)
+
+            def adjoint(y: Any) -> Any:
+                return np.conj(linear_transpose(product, b)(np.conj(y.reshape(-1)))[0])
+
+            shape = self.size, self.size
+            return iterate(_operator(shape, product, adjoint, dtype=self.dtype), b)
+
+        return callback(with_products, out_types=types)(b, captures)
+
+
 def _solver(name: str, summary: str, symmetric: bool) -> Function:
     """The public function for one of SciPy's iterative solvers."""
     scipys = lazy(f"scipy.sparse.linalg:{name}")
@@ -74,43 +118,13 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
         matrix = A if _is_plain(A) else None
         dtype = common_dtype(A, b.dtype if matrix is not None else np.result_type(b.dtype, float))
         b = b.astype(dtype)
-        types = Aval(b.shape, dtype), Aval((), np.int64)
-
-        def on_the_host(transposed: bool) -> Function:
-            left = preconditioner.T if transposed and preconditioner is not None else preconditioner
-
-            def solve(matvec: Any, b: Any) -> Any:
-                if matrix is not None:
-                    there = matrix.T if transposed else matrix
-
-                    def plainly(b: Any) -> Any:
-                        x, info = scipys(there, b, M=left, **options)
-                        return x, np.asarray(info)
-
-                    return callback(plainly, out_types=types)(b)
-                function, captures = closure_convert(matvec, b)
-
-                def iterate(b: Any, captures: Any) -> Any:
-                    def product(x: Any) -> Any:
-                        return function(x.reshape(-1), *captures)
-
-                    def adjoint(y: Any) -> Any:
-                        return np.conj(linear_transpose(product, b)(np.conj(y.reshape(-1)))[0])
-
-                    operator = _operator((b.size, b.size), product, adjoint, dtype=dtype)
-                    x, info = scipys(operator, b, M=left, **options)
-                    return x, np.asarray(info)
-
-                return callback(iterate, out_types=types)(b, captures)
-
-            return solve
-
         start = None if x0 is None else stop_gradient(inexact(x0)).astype(dtype).reshape(-1)
         matvec = matvec_of(A)
         # with an initial guess, solve for the correction, which is linear in the residual
         rest = b if start is None else b - matvec(start)
+        host = _OnTheHost(scipys, matrix, dtype, b.size, preconditioner, options)
         x, info = custom_linear_solve(
-            matvec, rest, on_the_host(False), on_the_host(True), symmetric, has_aux=True
+            matvec, rest, host.solve, host.solve_transposed, symmetric, has_aux=True
         )
         return (x if start is None else start + x), info
 
