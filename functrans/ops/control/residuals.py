@@ -9,7 +9,7 @@ the cut may also run between a value and its operands: it then has the cost of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import inf, prod
 
 from functrans.ir.graph import Atom, Eqn, Var
@@ -60,7 +60,7 @@ def choose(
     maker = {var: eqn for eqn in eqns for var in eqn.outputs}
     free = set(at_hand)
     sinks = [v for v in needed if v not in free]
-    kept = _minimum_cut(_Network(maker, free), sinks, work)
+    kept = _Network(maker, free, sinks, work).minimum_cut()
     free.update(kept)
     again: set[Eqn] = set()
     waiting = list(needed)
@@ -72,12 +72,43 @@ def choose(
     return kept, [recomputed(eqn) for eqn in eqns if eqn in again]
 
 
-class _Network:
-    """A flow network with values as vertices, whose capacities are their sizes."""
+End = tuple[Var, int]
+"""Flow enters a vertex at its lower end ``(var, 0)``, and leaves at its upper end ``(var, 1)``."""
 
-    def __init__(self, maker: Mapping[Var, Eqn], free: set[Var]) -> None:
+Path = Sequence[tuple[End, End, float]]
+"""Steps from one end to another, with their residual capacities."""
+
+
+class _Network:
+    """A flow network with values as vertices, whose capacities are their sizes.
+
+    Flows are augmented from the sinks towards the sources, along shortest paths (the method of
+    Edmonds and Karp).
+    """
+
+    def __init__(
+        self,
+        maker: Mapping[Var, Eqn],
+        free: Set[Var],
+        sinks: Sequence[Var],
+        work: Callable[[Eqn], int],
+    ) -> None:
         self.maker = maker
         self.free = free
+        self.sinks = sinks
+        # in the order of discovery, so that the result does not depend on addresses
+        self.below: dict[Var, list[Var]] = {var: [] for var in sinks}
+        waiting = list(self.below)
+        while waiting:
+            var = waiting.pop()
+            for above in self.before(var):
+                if above not in self.below:
+                    self.below[above] = []
+                    waiting.append(above)
+                self.below[above].append(var)
+        self.left = {var: _bytes(var) for var in self.below}
+        self.unpaid = {var: inf if self.is_source(var) else work(maker[var]) for var in self.below}
+        self.flow: dict[tuple[Var, Var], int] = {}
 
     def is_source(self, var: Var) -> bool:
         """Whether a value cannot be recomputed."""
@@ -88,77 +119,59 @@ class _Network:
         atoms: tuple[Atom, ...] = () if self.is_source(var) else self.maker[var].inputs
         return [a for a in dict.fromkeys(atoms) if isinstance(a, Var) and a not in self.free]
 
+    def steps(self, end: End) -> Iterable[tuple[End, float]]:
+        """The ends that flow from one end of a vertex can reach, with the residual capacities."""
+        var, upper = end
+        if upper:
+            for above in self.before(var):
+                yield (above, 0), inf
+            yield (var, 0), _bytes(var) - self.left[var]
+        else:
+            yield (var, 1), self.left[var]
+            for under in self.below[var]:
+                yield (under, 1), self.flow.get((under, var), 0)
 
-End = tuple[Var, int]
+    def search(self) -> tuple[Set[End], Path]:
+        """The ends that are reachable from the sinks, and a path to a source, if there is one."""
+        came: dict[End, tuple[End, float] | None] = {(var, 0): None for var in self.sinks}
+        queue = list(came)
+        for end in queue:
+            if end[1] and self.unpaid[end[0]]:
+                path = list[tuple[End, End, float]]()
+                while (before := came[end]) is not None:
+                    path.append((before[0], end, before[1]))
+                    end = before[0]
+                return came.keys(), path
+            for following, room in self.steps(end):
+                if room > 0 and following not in came:
+                    came[following] = (end, room)
+                    queue.append(following)
+        return came.keys(), ()
+
+    def augment(self, path: Path) -> None:
+        """Add as much flow along a path as there is room."""
+        _, (source, _), _ = path[0]
+        amount = int(min(self.unpaid[source], *(room for _, _, room in path)))
+        self.unpaid[source] -= amount
+        for (a, upper), (b, _), _ in path:
+            if a is b:
+                self.left[a] += amount if upper else -amount
+            elif upper:
+                self.flow[a, b] = self.flow.get((a, b), 0) + amount
+            else:
+                self.flow[b, a] -= amount
+
+    def minimum_cut(self) -> list[Var]:
+        """The set of values of least total size that separates the sources from the sinks.
+
+        Of several such sets, the one nearest to the sinks, so that least is recomputed.
+        """
+        while True:
+            reached, path = self.search()
+            if not path:
+                return [v for v in self.below if (v, 0) in reached and (v, 1) not in reached]
+            self.augment(path)
 
 
 def _bytes(var: Var) -> int:
     return max(1, abs(prod(var.aval.shape))) * var.aval.dtype.itemsize
-
-
-def _minimum_cut(network: _Network, sinks: Sequence[Var], work: Callable[[Eqn], int]) -> list[Var]:
-    """The set of values of least total size that separates the sources from the sinks.
-
-    Of several such sets, the one nearest to the sinks, so that least is recomputed. Flows are
-    augmented from the sinks towards the sources. A vertex has two ends: flow enters at its lower
-    end ``(var, 0)`` and leaves at its upper end ``(var, 1)``.
-    """
-    # in the order of discovery, so that the result does not depend on addresses
-    met: dict[Var, None] = dict.fromkeys(sinks)
-    waiting = list(met)
-    while waiting:
-        for above in network.before(waiting.pop()):
-            if above not in met:
-                met[above] = None
-                waiting.append(above)
-    below: dict[Var, list[Var]] = {var: [] for var in met}
-    for var in met:
-        for above in network.before(var):
-            below[above].append(var)
-
-    left = {var: _bytes(var) for var in met}
-    unpaid = {var: inf if network.is_source(var) else work(network.maker[var]) for var in met}
-    flow: dict[tuple[Var, Var], int] = {}
-
-    def steps(end: End) -> Iterable[tuple[End, float]]:
-        """The ends that flow from one end of a vertex can reach, with the residual capacities."""
-        var, upper = end
-        if upper:
-            for above in network.before(var):
-                yield (above, 0), inf
-            yield (var, 0), _bytes(var) - left[var]
-        else:
-            yield (var, 1), left[var]
-            for under in below[var]:
-                yield (under, 1), flow.get((under, var), 0)
-
-    def reach() -> tuple[dict[End, tuple[End, float] | None], End | None]:
-        """The reachable ends, each with its predecessor; and a reached source's upper end."""
-        came: dict[End, tuple[End, float] | None] = {(var, 0): None for var in sinks}
-        queue = list(came)
-        for end in queue:
-            if end[1] and unpaid[end[0]]:
-                return came, end
-            for following, room in steps(end):
-                if room > 0 and following not in came:
-                    came[following] = (end, room)
-                    queue.append(following)
-        return came, None
-
-    while True:
-        came, end = reach()
-        if end is None:
-            return [var for var in met if (var, 0) in came and (var, 1) not in came]
-        last, path = end[0], list[tuple[End, End, float]]()
-        while (before := came[end]) is not None:
-            path.append((before[0], end, before[1]))
-            end = before[0]
-        amount = int(min(unpaid[last], *(room for _, _, room in path)))
-        unpaid[last] -= amount
-        for (a, upper), (b, _), _ in path:
-            if a is b:
-                left[a] += amount if upper else -amount
-            elif upper:
-                flow[a, b] = flow.get((a, b), 0) + amount
-            else:
-                flow[b, a] -= amount
