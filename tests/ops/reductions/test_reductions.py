@@ -226,6 +226,19 @@ def test_lines_of_medium_length_are_sorted_in_lanes(extent, lines):
             np.testing.assert_array_equal(found, np.sort(lined, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
+@pytest.mark.parametrize("shape", [(20,), (64,), (150,), (300,), (3, 500)])
+def test_few_lines_of_medium_length_are_sorted_one_by_one(shape, dtype):
+    x = np.random.default_rng(0).integers(-99, 99, size=shape).astype(dtype)
+    if x.dtype.kind == "f":
+        x[..., 1:9] = np.nan, np.inf, -np.inf, -np.nan, -0.0, 0.0, -0.0, np.nan
+    compiled = jit(lambda x: (np.sort(x), np.argsort(x, stable=True)))
+    assert "call NumPy" not in compiled.lower(x).schedule() or dtype == "i2"
+    found, order = compiled(x)
+    np.testing.assert_array_equal(found, np.sort(x))
+    np.testing.assert_array_equal(order, np.argsort(x, stable=True))
+
+
 def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
     x = np.random.default_rng(0).normal(size=(30, 100))
     compiled = jit(lambda x: np.sort(x, axis=1))
