@@ -62,7 +62,7 @@ class Sorts(NamedTuple):
     wide: int = 64
     """The vector length in bytes from which a network sorts rows twice as long, if keys have at
     least four digits; a radix sort is faster for keys of fewer digits."""
-    unnumbered: int = 128
+    unnumbered: int = 150
     """The longest row that a network sorts if elements are not numbered; NumPy is faster for longer
     ones. With vectors of `wide` bytes, it is half of this for each byte of a key."""
     along: int = 128
