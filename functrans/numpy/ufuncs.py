@@ -317,9 +317,8 @@ def _reduceat(
             )
             for run in runs
         ]
-        result = np.concatenate(
-            [_reduce(ufunc, block, axis=1, dtype=rows.dtype) for block in blocks]
-        )
+        parts = [_reduce(ufunc, block, axis=1, dtype=dtype) for block in blocks]
+        result = np.concatenate(parts)
     return store(f"np.{name}.reduceat", np.moveaxis(result, 0, axis), out, True)
 
 

@@ -33,6 +33,14 @@ def test_results_have_the_dtype_that_is_asked_for():
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", ["logical_and", "logical_xor", "bitwise_or", "multiply"])
+def test_other_ufuncs_reduce_segments(name):
+    ufunc, x = getattr(np, name), np.random.default_rng(0).integers(0, 3, 23)
+    found = jit(lambda x: ufunc.reduceat(x, [0, 5, 10, 20]))(x)
+    np.testing.assert_array_equal(found, ufunc.reduceat(x, [0, 5, 10, 20]))
+    assert found.dtype == ufunc.reduceat(x, [0, 5, 10, 20]).dtype
+
+
 def test_the_gradient_repeats_what_each_segment_gets():
     x, weights = np.arange(103.0), np.arange(11.0)
     slope = jit(grad(lambda x: np.sum(np.add.reduceat(x, np.arange(0, 103, 10)) * weights)))(x)
