@@ -16,6 +16,7 @@ from functrans.emit.llvm.text import BOOL, Value, register_type
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Reduce
+from functrans.loop.walk import may_fail
 
 Blocks = Iterator[tuple[str, str | None]]
 InVector = Callable[[Scalar, int, str, str | None], AbstractContextManager[None]]
@@ -25,11 +26,15 @@ def sought(statement: Reduce) -> Scalar | None:
     """The condition at whose first index a reduction ends, or at the loop's extent; or None."""
     if statement.ops != ("min",) or len(statement.loops) > 1 or statement.values[0].op != "where":
         return None
+    if may_fail((statement,)):
+        return None  # later indices may be errors
     (condition, found, none), ((index, start, stop),) = statement.values[0].args, statement.loops
     extent: int = index.attribute[2] or 0
-    is_index = start is ZERO and _plain(found) is index and extent <= np.iinfo(found.dtype).max
+    is_whole = start is ZERO and stop.op in ("const", "size") and extent > 0
+    if not is_whole or found.dtype.kind not in "iu" or extent > np.iinfo(found.dtype).max:
+        return None
     is_extent = none.attribute == extent if none.op == "const" else _plain(none) is stop
-    return condition if is_index and is_extent else None
+    return condition if _plain(found) is index and is_extent else None
 
 
 def _plain(number: Scalar) -> Scalar:

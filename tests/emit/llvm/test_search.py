@@ -43,3 +43,24 @@ def test_a_search_ends_at_the_first_vector_with_the_extreme(dtype):
     assert "cttz" in jit(lambda x: np.argmax(x, axis=1)).lower(rows).llvm()
     # each lane has a row of its own, which ends at another place
     assert "cttz" not in jit(lambda x: np.argmax(x, axis=0)).lower(rows).llvm()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "u1", "f8"])
+def test_a_minimum_of_chosen_indices_is_that_of_all_elements(dtype):
+    def least(x, none):
+        return np.min(
+            np.where(x, np.arange(len(x), dtype=dtype), np.array(none, dtype)), initial=90
+        )
+
+    for length, none in ((100, 100), (100, 0), (100, 60), (0, 0)):
+        for place in (None, 0, 50, 99):
+            x = np.zeros(length, bool)
+            x[place : None if place is None else place + 1] = place is not None
+            assert jit(lambda x, none=none: least(x, none))(x) == least(x, none)
+
+
+def test_a_search_does_not_end_before_an_index_that_is_out_of_bounds():
+    indices = np.zeros(100, int)
+    indices[90] = 10
+    with pytest.raises(IndexError):
+        jit(lambda x, i: np.min(np.where(x[i] > 0, np.arange(100), 100)))(np.ones(10), indices)
