@@ -282,6 +282,10 @@ def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     assign(x, result, f"np.{name}.at")
 
 
+_MOST_RUNS = 16
+"""More runs of equal segments than this are summed by a scatter, since code grows with them."""
+
+
 def _reduceat(
     ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None
 ) -> Any:
@@ -295,14 +299,26 @@ def _reduceat(
     ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
     # a segment ends where the next one starts, but has one element if that is not after it
     ends = np.maximum(starts + 1, np.append(starts[1:], len(rows)))
-    if name == "add":
+    # runs of segments of one length that follow each other are reduced as the rows of a matrix
+    lengths = ends - starts
+    breaks = (lengths[1:] != lengths[:-1]) | (ends[:-1] != starts[1:])
+    runs = np.split(np.arange(len(starts)), np.flatnonzero(breaks) + 1)
+    if name == "add" and len(runs) > _MOST_RUNS:
         elements = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
-        segments = np.repeat(np.arange(len(starts)), ends - starts)
+        segments = np.repeat(np.arange(len(starts)), lengths)
         sums = np.zeros((len(starts), *rows.shape[1:]), rows.dtype)
-        result = At(array(sums))[segments].add(rows[np.concatenate(elements or [starts])])
+        result = At(array(sums))[segments].add(rows[np.concatenate(elements)])
+    elif not len(starts):
+        result = rows[:0]
     else:
-        parts = [_reduce(ufunc, rows[i:j]) for i, j in zip(starts, ends, strict=True)]
-        result = np.stack(parts) if parts else rows[:0]
+        blocks = [
+            rows[starts[run[0]] : ends[run[-1]]].reshape(
+                len(run), int(lengths[run[0]]), *rows.shape[1:]
+            )
+            for run in runs
+        ]
+        parts = [_reduce(ufunc, block, axis=1, dtype=dtype) for block in blocks]
+        result = np.concatenate(parts)
     return store(f"np.{name}.reduceat", np.moveaxis(result, 0, axis), out, True)
 
 

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from functrans.emit.llvm import polling
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
+from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import (
     Value,
@@ -409,6 +411,10 @@ class _Emitter:
         vector = ex.vector
         assert vector is None or statement.lanes == 1, "a vector reduction in a vector loop"
         lanes = vector.lanes if vector is not None else statement.lanes
+        condition = sought(statement) if statement.lanes > 1 else None
+        if condition is not None:
+            self._search(statement, condition)
+            return
         partials = []
         for target, op in zip(statement.targets, statement.ops, strict=True):
             slot = self.writer.alloca(register_type(target.dtype, lanes))
@@ -425,6 +431,16 @@ class _Emitter:
             kind = register_type(target.dtype, lanes)
             parts = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
             self._bind(target, ops.combine_lanes(op, target.dtype, parts))
+        ex.forget_changing()
+
+    def _search(self, statement: Reduce, condition: Scalar) -> None:
+        # more vectors at a time would hide the latency of a minimum, which a search has not
+        statement = replace(statement, lanes=max(statement.lanes // 2, 2))
+        ex, ((index, start, stop),) = self.expressions, statement.loops
+        ex.compute_places([condition], index)
+        ex.compute_invariant(statement, index)
+        blocks = self._blocks(ex.scalar(start), ex.scalar(stop), statement, statement.lanes)
+        self._bind(statement.targets[0], search(ex, statement, condition, blocks, self._vector))
         ex.forget_changing()
 
     def _reduce_nest(

@@ -21,13 +21,15 @@ from functrans.optimise.rewrite import Rule, replaced
 from functrans.trace.stage import Environment
 
 _sorts_in_lanes = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_in_lanes")
+_sorts_along = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_along")
 
 
 class Ranks(NamedTuple):
     """Where order statistics are faster than sorts. Measured."""
 
     most: int = 2
-    """The most ranks, apart from each other, that are searched for, since each takes its time."""
+    """The most ranks, apart from each other, that are searched for, since each takes its time: only
+    one in lines that a network would sort one by one."""
     elements: int = 3
     """The fewest elements of a line for each bit of the keys of all ranks, which takes a pass."""
 
@@ -65,7 +67,8 @@ def select_ranks(graph: Graph, target: Target) -> Graph:
         places = {read: _places(read.params["index"][-1]) for read in reads}
         ranks = [_Rank(x, *run) for run in _runs(set().union(*places.values()))]
         bits = len(ranks) * 8 * x.aval.dtype.itemsize
-        if len(ranks) > limits.most or x.aval.shape[-1] < limits.elements * bits:
+        most = 1 if _sorts_along(x.aval, target) else limits.most
+        if len(ranks) > most or x.aval.shape[-1] < limits.elements * bits:
             continue
         for read in reads:
             rank = _holder(ranks, places[read])

@@ -226,12 +226,28 @@ def test_lines_of_medium_length_are_sorted_in_lanes(extent, lines):
             np.testing.assert_array_equal(found, np.sort(lined, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
+@pytest.mark.parametrize("shape", [(20,), (64,), (150,), (300,), (3, 500)])
+@pytest.mark.parametrize("vector_bytes", [16, 64])  # by merges in float64, by a network
+def test_few_lines_of_medium_length_are_sorted_one_by_one(shape, dtype, vector_bytes, monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=vector_bytes)
+    x = np.random.default_rng(0).integers(-99, 99, size=shape).astype(dtype)
+    if x.dtype.kind == "f":
+        x[..., 1:9] = np.nan, np.inf, -np.inf, -np.nan, -0.0, 0.0, -0.0, np.nan
+    compiled = jit(lambda x: (np.sort(x), np.argsort(x, stable=True)))
+    if vector_bytes == 64 and dtype != "i2":
+        assert "call NumPy" not in compiled.lower(x).schedule()
+    found, order = compiled(x)
+    np.testing.assert_array_equal(found, np.sort(x))
+    np.testing.assert_array_equal(order, np.argsort(x, stable=True))
+
+
 def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
     x = np.random.default_rng(0).normal(size=(30, 100))
     compiled = jit(lambda x: np.sort(x, axis=1))
     assert "call NumPy" not in compiled.lower(x).schedule()
     np.testing.assert_array_equal(compiled(x), np.sort(x, axis=1))
-    assert "call NumPy" in compiled.lower(np.ones((30, 300), "f4")).schedule()
+    assert "call NumPy" in compiled.lower(np.ones((30, 400), "f4")).schedule()
 
 
 @pytest.mark.parametrize("library_sorts", [False, True])

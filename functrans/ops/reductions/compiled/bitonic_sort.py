@@ -1,23 +1,23 @@
 """Bitonic sort on a CPU: a network of comparisons sorts as many lines as a vector has lanes.
 
 After K. E. Batcher, "Sorting networks and their applications" (1968). The keys of a line are in one
-lane of the rows of a buffer, and a comparison is of two rows. A merge of two sorted runs compares
-keys at equal distances from their common end, so that each key of the first run is at most as large
-as any of the second. Then it compares keys at half the distance, a quarter, and so on. The steps
-within runs of eight keys are in registers. Since the lesser key always goes to the lower row,
+lane of the rows of a buffer, and a comparison is of two rows. Or a buffer has the keys of one line,
+and the lanes of vectors go along it. A merge of two sorted runs compares keys at equal distances
+from their common end, so that each key of the first run is at most as large as any of the second.
+Then it compares keys at half the distance, a quarter, and so on. The steps within runs of eight
+keys are in registers. Since the lesser key always goes to the lower row,
 comparisons with rows beyond the last one are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from functrans.loop.nodes import as_index, index
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Statement, Store, load
-from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.networks import Comparison, cleaning, through
 from functrans.ops.reductions.compiled.sort_keys import Words
 
@@ -32,11 +32,11 @@ RUN = 8
 
 
 class Bitonic(NamedTuple):
-    """Memory for the keys of some lines, and the loop over these lines."""
+    """Memory for the keys of some lines, or of one, and vector loops."""
 
     rows: tuple[Buffer, ...]  # one for each word of a key
-    lane: Scalar  # the number of a line
-    in_lanes: Callable[[Body], Body]  # the vector loop over lines around some statements
+    lanes: tuple[Scalar, ...]  # the number of a line, or nothing
+    in_lanes: Callable[[Sequence[Scalar], Body], Body]  # loops, and the lanes of vectors
 
     def sort(self, sorts: Runs, stores: Stores) -> Body:
         """Sort all keys; ``sorts`` sorts runs of the elements."""
@@ -56,18 +56,18 @@ class Bitonic(NamedTuple):
         return body
 
     def _read(self, place: Scalar) -> Words:
-        return tuple(load(row, (place, self.lane)) for row in self.rows)
+        return tuple(load(row, (place, *self.lanes)) for row in self.rows)
 
     def _write(self, place: Scalar, key: Words) -> Body:
         both = zip(self.rows, key, strict=True)
-        return tuple(Store(row, (place, self.lane), word) for row, word in both)
+        return tuple(Store(row, (place, *self.lanes), word) for row, word in both)
 
     def _by_runs(self, body: Callable[[Scalar, int], Body]) -> Body:
         """Statements for each run; the last one may be shorter."""
         whole, rest = divmod(self.rows[0].extents[0], RUN)
         run = index("run", whole)
-        last = self.in_lanes(body(as_index(whole * RUN), rest)) if rest else ()
-        return nest((run,), self.in_lanes(body(run * RUN, RUN))) + last
+        last = self.in_lanes((), body(as_index(whole * RUN), rest)) if rest else ()
+        return self.in_lanes((run,), body(run * RUN, RUN)) + last
 
     def _compared(self, step: int, mirrored: bool = False) -> Body:
         """Compare the keys of runs of a length with those of the next runs."""
@@ -78,7 +78,7 @@ class Bitonic(NamedTuple):
             start = (pair + first) * (2 * step)
             low = start + (step - 1 - place if mirrored else place)
             compared = self._through((low, start + step + place), [(0, 1)], self._write)
-            body += nest((pair, place), self.in_lanes(compared))
+            body += self.in_lanes((pair, place), compared)
         return body
 
     def _cleaned(self, stores: Stores, start: Scalar, count: int) -> Body:

@@ -1,8 +1,9 @@
 """Merge sort on a CPU: networks sort runs of eight, then branch-free merges combine pairs of runs.
 
 A network sorts short rows, as many at once as a vector has lanes, and so does a network in memory
-with many rows of medium length (`bitonic_sort.py`). Other rows are cut into runs, which are merged
-from one half of a scratch buffer to the other. A select chooses each element that is written, since
+with many rows of medium length (`bitonic_sort.py`), or with a few rows one by one, if vectors are
+long enough. Other rows are cut into runs, which are merged from one half of a scratch buffer to the
+other. A select chooses each element that is written, since
 a branch would be mispredicted. The longest rows are sorted by the digits of their keys instead
 (`radix_sort.py`). NumPy sorts some rows of medium length, if elements are not numbered.
 
@@ -61,9 +62,12 @@ class Sorts(NamedTuple):
     wide: int = 64
     """The vector length in bytes from which a network sorts rows twice as long, if keys have at
     least four digits; a radix sort is faster for keys of fewer digits."""
-    unnumbered: int = 128
+    unnumbered: int = 150
     """The longest row that a network sorts if elements are not numbered; NumPy is faster for longer
     ones. With vectors of `wide` bytes, it is half of this for each byte of a key."""
+    along: int = 128
+    """The longest line that a network sorts by itself, for each lane; keys of fewer than four
+    digits are sorted by radix beyond `merged`. It takes four lanes for each word of a key."""
     merged: int = 80
     """The longest row that is merge sorted, for each digit of its keys; a radix sort, which is used
     for longer rows, has one pass for each digit."""
@@ -82,7 +86,8 @@ def argsort(at: Emission) -> None:
 def sorts(eqn: Eqn, target: Target) -> bool:
     """Whether compiled code sorts elements without numbers; otherwise, NumPy sorts them."""
     aval, axis, limits = eqn.inputs[0].aval, eqn.params["axis"], target[Sorts]
-    extent, lines = aval.shape[axis], aval.shape[:axis] + aval.shape[axis + 1 :]
+    extent: int = aval.shape[axis]
+    lines: tuple[int, ...] = aval.shape[:axis] + aval.shape[axis + 1 :]
     longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
     itemsize = aval.dtype.itemsize
     is_large = itemsize >= 4 and aval.size * itemsize >= limits.compressed
@@ -95,13 +100,21 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     longest = min(limits.unnumbered, 2 * keys.lanes(target) ** 2)
     if target.vector_bytes >= limits.wide:
         longest = limits.unnumbered // 2 * keys.nbytes
-    return extent <= longest and _axis_of_lanes(keys, lines, target) is not None
+    if _axis_of_lanes(keys, lines, target) is None:
+        # each takes about as long as NumPy's sort, without a step to Python
+        return _is_along(keys, target) and prod(lines) <= keys.lanes(target)
+    return extent <= longest
 
 
 def sorts_in_lanes(aval: Aval, target: Target) -> bool:
     """Whether a network sorts lines along the last axis, without numbers, side by side."""
     keys = Keys(aval.dtype, aval.shape[-1], numbered=False)
     return _axis_of_lanes(keys, aval.shape[:-1], target) is not None
+
+
+def sorts_along(aval: Aval, target: Target) -> bool:
+    """Whether a network sorts lines along the last axis, without numbers, one by one."""
+    return _is_along(Keys(aval.dtype, aval.shape[-1], numbered=False), target)
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -132,6 +145,9 @@ class _Sort(NamedTuple):
         if across is not None:
             self.in_lanes(line, across)
             return
+        if _is_along(self.keys, self.at.target):
+            self.along(line)
+            return
         if extent > self.at.target[Sorts].merged * digits_of(self.keys):
             self.by_digits(line)
             return
@@ -156,12 +172,28 @@ class _Sort(NamedTuple):
         stop = as_index(lanes) if whole else minimum(lines - block * lanes, lanes)
         rows = self.rows("lines", self.keys.extent, lanes)
 
-        def in_lanes(body: Body) -> Body:
-            return (For(lane, ZERO, stop, body, lanes=lanes, whole=whole),)
+        def in_lanes(loops: Sequence[Scalar], body: Body) -> Body:
+            return nest(loops, (For(lane, ZERO, stop, body, lanes=lanes, whole=whole),))
 
         network = partial(self.network, own)
-        body = Bitonic(rows, lane, in_lanes).sort(network, self.to_result(own))
+        body = Bitonic(rows, (lane,), in_lanes).sort(network, self.to_result(own))
         self.call(_shared((*outer, block), body), rows)
+
+    def along(self, line: Position) -> None:
+        """Sort lines of medium length one by one, with the lanes of vectors along each."""
+        keys, lanes = self.keys, self.keys.lanes(self.at.target)
+        unit = min(RUN * lanes, keys.extent)  # vectors of whole runs, without a remainder
+        rows = self.rows("keys", -(-keys.extent // unit) * unit)
+        place, pad = index("place", keys.extent), index("pad", rows[0].extents[0] - keys.extent)
+        stores, across = _to_rows(rows), partial(_across, lanes=lanes)
+        key = keys.of(load(self.source, self.position(line, place)), place)
+        body = (
+            *across((place,), stores(place, key)),
+            *across((pad,), stores(pad + keys.extent, keys.last())),
+            *Bitonic(rows, (), across).sort(partial(self.run_of, partial(_key, rows)), stores),
+            *across((place,), self.to_result(line)(place, _key(rows, place))),
+        )
+        self.call(_shared(line, body), rows)
 
     def by_digits(self, line: Position) -> None:
         """Sort long lines by radix: on the stack, or in memory that each line has for itself."""
@@ -216,9 +248,18 @@ class _Sort(NamedTuple):
 
     def network(self, line: Position, start: Scalar, count: int, stores: Stores) -> Body:
         """Sort a few elements of a line in registers."""
+
+        def key(place: Scalar) -> Words:
+            return self.keys.of(load(self.source, self.position(line, place)), place)
+
+        return self.run_of(key, start, count, stores)
+
+    def run_of(
+        self, key: Callable[[Scalar], Words], start: Scalar, count: int, stores: Stores
+    ) -> Body:
+        """Sort a few keys in registers."""
         places = [self.at.simplify(start + number) for number in range(count)]
-        keys = [self.keys.of(load(self.source, self.position(line, n)), n) for n in places]
-        found, statements = through(keys, sorting(count))
+        found, statements = through([key(place) for place in places], sorting(count))
         stored = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
         return (*statements, *stored)
 
@@ -251,7 +292,8 @@ def out_of_order(
 def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | None:
     """The axis of lines that a network sorts side by side; None if it does not.
 
-    The last axis if it fills a vector; otherwise the longest, if it fills at least half of one.
+    The last axis if it fills a vector; otherwise the longest, if it fills at least half of one, or
+    three quarters if the lines can be sorted one by one.
     """
     lanes, limits = keys.lanes(target), target[Sorts]
     is_wide = target.vector_bytes >= limits.wide and digits_of(keys) >= 4
@@ -259,7 +301,15 @@ def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | No
         return None
     last = len(lines) - 1
     best = last if lines[last] >= lanes else max(range(last, -1, -1), key=lines.__getitem__)
-    return best if 2 * lines[best] >= lanes else None
+    fewest = 3 * lanes // 4 if _is_along(keys, target) else lanes // 2
+    return best if lines[best] >= fewest else None
+
+
+def _is_along(keys: Keys, target: Target) -> bool:
+    """Whether a network sorts a line by itself, with the lanes of vectors along it."""
+    lanes, limits, digits = keys.lanes(target), target[Sorts], digits_of(keys)
+    longest = limits.along * lanes if digits >= 4 else limits.merged * digits
+    return lanes >= 4 * len(keys.dtypes) and keys.extent <= longest
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:
@@ -268,6 +318,8 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
         return body
     *outer, inner = loops
     extent: int = inner.attribute[2]
+    if not extent:
+        return ()
     while lanes > extent:
         lanes //= 2
     whole = extent % lanes == 0
@@ -278,6 +330,10 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
 def _shared(loops: Sequence[Scalar], body: Body) -> Body:
     """Loops of independent iterations, of which the outermost is divided among threads."""
     return nest(loops[:1], nest(loops[1:], body), parallel=True)
+
+
+def _key(rows: Rows, place: Scalar) -> Words:
+    return tuple(load(row, (place,)) for row in rows)
 
 
 def _to_rows(rows: Rows) -> Stores:
@@ -309,9 +365,7 @@ def _merge_equal(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
     def inside(number: Scalar) -> Scalar:
         return number & (width - 1)
 
-    def key(at: Scalar) -> Words:
-        return tuple(load(row, (at,)) for row in rows)
-
+    key = partial(_key, rows)
     one, other = key(start + inside(low)), key(middle + inside(place - low))
     lesser = ~(other[0] < one[0])
     one_last, other_last = key(middle - 1 - inside(high)), key(last - inside(place - high))
@@ -331,8 +385,7 @@ def _merge(rows: Rows, start: Scalar, width: int, count: int, stores: Stores) ->
     middle, stop = start + width, start + count
 
     def key(at: Scalar) -> Words:  # past the end, some other key
-        bounded = maximum(minimum(at, rows[0].extents[0] - 1), ZERO)
-        return tuple(load(row, (bounded,)) for row in rows)
+        return _key(rows, maximum(minimum(at, rows[0].extents[0] - 1), ZERO))
 
     one, other = key(first), key(second)
     from_first = (second >= stop) | ((first < middle) & ~(other[0] < one[0]))
