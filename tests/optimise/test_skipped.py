@@ -114,6 +114,17 @@ FUNCTIONS = {
         drawn(100),
     ),
     "select_ranks": (np.median, drawn(300)),
+    "leave_out_shifts": (
+        grad(
+            lambda x, w: np.sum(
+                np.exp(x - np.max(x, 1)[:, None])
+                / np.sum(np.exp(x - np.max(x, 1)[:, None]), 1)[:, None]
+                * w
+            )
+        ),
+        drawn(30, 4),
+        drawn(30, 4),
+    ),
     "broadcast_last": (
         lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),
         drawn(40),
