@@ -140,8 +140,9 @@ class Storage:
     def is_direct(self) -> bool:
         """Whether tiles are stored directly in the result, and not in a block.
 
-        Rows of a tile beyond the last row of the result repeat that row, to which no term may be
-        added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
+        If terms are added several times, only if all tiles are whole: rows of a tile beyond the
+        last row of the result repeat that row, to which no term may be added twice; where rows are
+        packed as tiles, they are zeros, stored before the last row is.
         Columns beyond the last one are masked, in a second copy of a tile's code; without AVX-512
         only if tiles are one vector wide, since a mask for each vector takes registers. Of a
         symmetric result, only a block that is a whole matrix and packs both operands is direct: of

@@ -138,7 +138,8 @@ def test_memory_of_shares_is_linear_in_the_rows(function, stack):
     def memory(rows):
         return sum(one.nbytes for one in planned(function, *few(stack, rows, rows, 8)).offsets)
 
-    assert memory(8000) <= 2.2 * memory(4000)
+    # of fewer rows, some values are on the stack
+    assert memory(16000) <= 2.2 * memory(8000)
 
 
 def test_symmetric_sums_of_shares(shared):
