@@ -56,6 +56,11 @@ def steps(x):
     return x
 
 
+def logsumexp(x):
+    largest = np.max(x, 1)
+    return np.sum(np.log(np.sum(np.exp(x - largest[:, None]), 1)) + largest)
+
+
 def pieces(x):
     return np.concatenate(
         [np.concatenate([x[i : i + 2], 2 * x[i : i + 2]]) for i in range(0, 40, 4)]
@@ -114,6 +119,7 @@ FUNCTIONS = {
         drawn(100),
     ),
     "select_ranks": (np.median, drawn(300)),
+    "leave_out_shifts": (grad(logsumexp), drawn(30, 4)),
     "broadcast_last": (
         lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),
         drawn(40),

@@ -367,16 +367,16 @@ def blocks_by_rows(
 
     Where loops are ``narrowed``, the height of the tiles of a sum is a power of two.
     """
-    limits, size = target[Blocking], extents_of(root)
-    itemsize = root.target.dtype.itemsize
+    limits, size, itemsize = target[Blocking], extents_of(root), root.target.dtype.itemsize
     width, vectors = _width(size.rows, size.columns, target, itemsize)
     most, panels = _most_rows(target, vectors), -(-size.columns // width)
     if is_sum:
-        height = _height(size.rows, most, vectors, limits)
-        if narrowed:
-            height = 1 << most.bit_length() - 1
+        power = 1 << most.bit_length() - 1
+        height = power if narrowed else _height(size.rows, most, vectors, limits)
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
-    height = max(n for n in range(1, most + 1) if rows % n == 0)
+    heights = [n for n in range(1, most + 1) if rows % n == 0]
+    enough = [n for n in heights if n * vectors >= limits.enough_sums and size.rows % n == 0]
+    height = max(enough or heights)
     depth = _depth(size.terms, width * itemsize, itemsize, limits, limits.depth_bytes)
     return Blocks(height, width, depth, -(-size.terms // depth), rows // height, panels)
 

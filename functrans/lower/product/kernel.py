@@ -117,7 +117,12 @@ class Product(Storage):
     def _packed_here(
         self, block: Block, right: Operand, terms: Terms
     ) -> tuple[Body, Callable[[Scalar, Scalar, Scalar], Scalar]]:
-        """Statements that pack some terms of a block's columns, and the packed elements."""
+        """Statements that pack some terms of a block's columns, and the packed elements.
+
+        No statements if tiles read the operand in place.
+        """
+        if self.reads_panels_in_place:
+            return (), self._in_place(block, right, terms)
         width = self.blocks.width
         panel = index("panel", self.blocks.panels)
         first = self.simplify(block.columns[0] + self._column(block, panel))
@@ -205,17 +210,22 @@ class Product(Storage):
             left = replace(left, factor=factor)
         return left.at(block.batch)
 
-    def _panels(self, block: Block, terms: Terms) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
-        """Elements of the completely packed right operand."""
-        batch, first = self._number(block), idiv(block.columns[0], self.blocks.width)
-        right = self.right.at(block.batch)
+    def _in_place(
+        self, block: Block, right: Operand, terms: Terms
+    ) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
+        """Elements of the right operand where it is in memory."""
 
         def in_place(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
             column = block.columns[0] + self._column(block, number) + lane
             return right.element(self.simplify(column), self.simplify(terms.start + term))
 
+        return in_place
+
+    def _panels(self, block: Block, terms: Terms) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
+        """Elements of the completely packed right operand."""
         if self.reads_panels_in_place:
-            return in_place
+            return self._in_place(block, self.right.at(block.batch), terms)
+        batch, first = self._number(block), idiv(block.columns[0], self.blocks.width)
 
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
             inner = terms.start + term, lane

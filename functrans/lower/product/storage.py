@@ -29,6 +29,7 @@ class Storage:
         simplify: Simplifier,
         # the most threads that have scratch memory in the arena; 0 if it is on their stacks
         parts: int = 0,
+        adds: bool = False,  # whether terms are added to the sums several times
         # whether no operations are fused with the product: then sums may be stored in the result
         is_alone: bool = False,
         read: Band = ALL,  # the columns of each row of the result that are read
@@ -42,6 +43,7 @@ class Storage:
         self.size = extents_of(root)
         self.dtype = root.target.dtype
         self.in_arena = parts > 0
+        self.adds = adds
         self.is_alone = is_alone
         _, rows, columns = root.sides
         left, right = root.factors
@@ -138,8 +140,9 @@ class Storage:
     def is_direct(self) -> bool:
         """Whether tiles are stored directly in the result, and not in a block.
 
-        Rows of a tile beyond the last row of the result repeat that row, to which no term may be
-        added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
+        If terms are added several times, only if all tiles are whole: rows of a tile beyond the
+        last row of the result repeat that row, to which no term may be added twice; where rows are
+        packed as tiles, they are zeros, stored before the last row is.
         Columns beyond the last one are masked, in a second copy of a tile's code; without AVX-512
         only if tiles are one vector wide, since a mask for each vector takes registers. Of a
         symmetric result, only a block that is a whole matrix and packs both operands is direct: of
@@ -151,6 +154,8 @@ class Storage:
             return False
         if self.packs_rows and not (whole_rows or self.has_few_registers):
             return False
+        if self.adds:
+            return whole_rows and self.has_whole_panels
         if self.size.columns % self.blocks.width and not (self.blocks.packs or self.overlaps):
             few = self.size.terms <= self.limits.few_terms
             has_masks = few or self.reads_panels_in_place
@@ -181,7 +186,9 @@ class Storage:
         size, blocks = self.size, self.blocks
         panels = -(-size.columns // blocks.width)
         in_last_block = (panels - 1) % blocks.panels + 1
-        is_simple = not (blocks.by_terms or self.root.symmetric or self.root.shared_rows)
+        is_simple = not (
+            blocks.by_terms or self.root.symmetric or self.root.shared_rows or self.adds
+        )
         return (
             size.columns % blocks.width > 0
             and in_last_block > 1
@@ -205,4 +212,6 @@ class Storage:
         needs_masks = self.has_few_registers and not self.has_whole_panels
         if needs_masks and tiles > self.limits.few_masked_tiles:
             return False
-        return not self.in_arena and reads_columns_in_place(self.root, self.target, tiles)
+        if self.in_arena and not self.has_whole_panels:
+            return False
+        return reads_columns_in_place(self.root, self.target, tiles)

@@ -17,7 +17,7 @@ Expects nests in order. Leaves some of them as one, whose outermost loop goes ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import add
@@ -30,7 +30,7 @@ from functrans.loop.scalar import Scalar, const, idiv, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, buffer, load
 from functrans.loop.target import Target
-from functrans.loop.walk import Body
+from functrans.loop.walk import Body, stored
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import Values, delinearised, quotient_and_rest
@@ -86,7 +86,9 @@ def _nests(
     parts = min(count, target[Streaming].most_parts)
     members = []
     for loop in stream.members:
-        member = _member(stream, mask, loop, cut.rows, parts, bodies, target, simplify)
+        first = next(iter(loop.roots)).target
+        is_stored = first not in passing and (cut.shares == 1 or first not in stream.sums)
+        member = _member(stream, mask, loop, cut.rows, parts, is_stored, bodies, target, simplify)
         if member is None or not (mask is None or _is_narrow(member, mask)):
             return None
         members.append(member)
@@ -95,16 +97,21 @@ def _nests(
     here = _Here(part, batch.pop(share), batch, cut)
     body = _in_blocks(stream, mask, members, passing, here, simplify)
     start, stop = block_range(part, -(-count // parts), const(count, INDEX))
+    products = [(each.product, each.is_sum) for each in members if each.product is not None]
+    scratch = [row for each in members if each.epilogue for row in each.epilogue.nest.scratch]
+    shared = [each.sums for each, is_sum in products if is_sum and cut.shares > 1]
+    own = stored(body) - {*(root.target for root in stream.roots), *scratch, *shared}
+    room = target.largest_stack - sum(one.nbytes for one in scratch)
+    body, stack = _on_stack(body, own, room, simplify)
     matrices = For(number, start, stop, body)
     nest = Nest(
         (For(part, ZERO, const(parts, INDEX), (matrices,), parallel=True),),
-        tuple(row for each in members if each.epilogue for row in each.epilogue.nest.scratch),
+        (*scratch, *stack),
         sum(root.work for loop in stream.members for root in loop.roots),
         operations=sum(operations_of(each.epilogue.nest.body) for each in members if each.epilogue),
     )
     if sum(one.nbytes for one in nest.scratch) > target.largest_stack:
         return None
-    products = [(each.product, each.is_sum) for each in members if each.product is not None]
     packings = [each for product, is_sum in products if not is_sum for each in packing(product)]
     added = [_added(each, cut.shares, simplify) for each, is_sum in products if is_sum]
     before = [] if mask is None else mask.before()
@@ -128,6 +135,31 @@ def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
     return Nest((rows,), (), shares * product.root.target.count)
 
 
+def _on_stack(
+    body: Body,
+    own: Iterable[Buffer],  # with an element for each part along their first axis
+    room: int,  # in bytes
+    simplify: Simplifier,
+) -> tuple[Body, list[Buffer]]:
+    """The statements with as many buffers of a part as possible on the stack, and these.
+
+    A thread then uses the same memory for all of its parts, which stays in its cache.
+    """
+    relocation = Relocation(simplify)
+    stack: list[Buffer] = []
+
+    def placed(one: Buffer) -> Callable[[Position], tuple[Buffer, Position]]:
+        return lambda position: (one, position[1:])
+
+    for each in sorted(own, key=lambda one: (one.nbytes, one.name)):
+        one = buffer(each.name, each.dtype, each.extents[1:])
+        room -= one.nbytes
+        if room >= 0:
+            stack.append(one)
+            relocation.placed[each] = placed(one)
+    return relocation.statements(body), stack
+
+
 class _Here(NamedTuple):
     """The context of a stream's statements: the part, the share of rows, and the matrix."""
 
@@ -143,6 +175,7 @@ def _member(
     loop: Loop,
     rows: int,
     parts: int,
+    is_stored: bool,  # whether the product is stored in memory as a whole
     bodies: NestBuilder,
     target: Target,
     simplify: Simplifier,
@@ -152,7 +185,7 @@ def _member(
     product = None
     if isinstance(first, Contraction):
         blocks = blocks_by_rows(first, target, rows, is_sum, mask is not None)
-        product = Product(first, blocks, target, simplify, parts)
+        product = Product(first, blocks, target, simplify, parts, is_sum, is_alone=is_stored)
         loop = without(loop, first)
     if not loop.roots:
         return _Member(product, None, is_sum)
@@ -211,7 +244,8 @@ def _in_blocks(
                 body.append(product.computed(own, relocation, among))
                 if product.root.target not in passing:
                     body.append(product.stored(own))
-                relocation.placed[product.root.target] = product.place(own)
+                if not product.is_direct:
+                    relocation.placed[product.root.target] = product.place(own)
         if member.epilogue is not None:
             own = Block(here.batch, (start, stop), (ZERO, ZERO), (here.part,))
             by_rows = member.epilogue.of_block(own, relocation, simplify)

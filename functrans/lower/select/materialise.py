@@ -166,7 +166,7 @@ class _Facts:
             return True
         if not self.target.lanes_are_threads:
             shares = value.cost > 0 and not value.zeros and var not in self.repeated
-            if shares and self._is_factor_of_several(var):
+            if shares and self._is_factor_and_read_again(var, value.slow):
                 return True
             if any(values.get(x, STORED).scattered for x in eqn.inputs) and self._is_gathered(eqn):
                 return True
@@ -216,16 +216,18 @@ class _Facts:
     def _products(self, var: Var) -> list[Eqn]:
         return [user for user, _ in self.uses.get(var, []) if user.primitive is dot_general]
 
-    def _is_factor_of_several(self, var: Var) -> bool:
+    def _is_factor_and_read_again(self, var: Var, slow: bool) -> bool:
         """Whether several products have a value as a factor, and read its elements more than once.
 
         Each would compute it, and pack it, though most can read a factor in memory where it is.
         Where elements of a factor are known to be zeros, products of them are left out instead. A
-        factor that is larger than all that it is computed from takes longer to read.
+        factor that is larger than all that it is computed from takes longer to read. Of a ``slow``
+        value, like a quotient, it suffices if one product and anything else read it.
         """
         # one without rows and columns reads each element once
         products = self._products(var)
-        return sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products) > 1
+        found = sum(eqn.outputs[0].aval.ndim > len(eqn.params["batch"][0]) for eqn in products)
+        return found > 1 or (slow and found == 1 and len(self.uses[var]) > 1)
 
     def _is_gathered(self, eqn: Eqn) -> bool:
         """Whether a contraction reads elements that are far apart along an axis.

@@ -12,7 +12,12 @@ from functrans.loop.nodes import index
 from functrans.loop.scalar import const
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import Blocking, blocks_of, reads_columns_in_place
+from functrans.lower.product.blocking import (
+    Blocking,
+    blocks_by_rows,
+    blocks_of,
+    reads_columns_in_place,
+)
 from functrans.lower.select.root import Contraction
 
 AVX2 = replace(CPU, vector_bytes=32, registers=16)
@@ -25,6 +30,11 @@ def product(rows, columns, terms, dtype=np.float32):
         buffer("t", dtype, (rows, columns)), (row, column), (0, 1), (),
         sides=((), (row,), (column,)), counter=index("k", terms), factors=(one, one),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "height"), [(256, 8), (300, 12), (2600, 8), (257, 12), (90, 6)])
+def test_tiles_of_a_block_of_rows_end_with_the_last_row(rows, height):
+    assert blocks_by_rows(product(rows, 64, 64), CPU, 48, False, False).height == height
 
 
 @pytest.mark.parametrize("target", [CPU, AVX2], ids=["AVX-512", "AVX2"])

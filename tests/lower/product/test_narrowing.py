@@ -254,7 +254,14 @@ def test_rows_that_threads_share(function, name, stack):
 def test_a_product_that_overflows_where_nothing_is_looked_at():
     q, k, v, weights = arrays(70, 70)
     v[:, 60], weights[:, 3] = 1e200, 1e200
-    compare(gradient_of_error, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
+    args = q, k, v, weights, MASKS["causal"](70, 70), -np.inf
+    with np.errstate(all="ignore"):
+        wanted = gradient_of_error(*args)
+    # NaN or infinite: the gradient of the largest score, which is NaN, is left out
+    for one, other in zip(jit(gradient_of_error)(*args), wanted, strict=True):
+        np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
+        finite = np.isfinite(other)
+        np.testing.assert_allclose(one[finite], other[finite], rtol=1e-9, atol=1e-9)
     compare(gradient, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
 
 
