@@ -3,10 +3,13 @@
 import builtins
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from sys import modules
 from typing import Any
+from warnings import catch_warnings
 
 import optree
+from optree import PyTreeKind, register_pytree_node
 
 from functrans.caches import cached
 from functrans.errors import TreeMismatchError
@@ -47,6 +50,9 @@ def _quickest() -> Flatten:
 
 _flatten = _quickest()
 
+_PLAIN = frozenset({None, type(None), tuple, list, dict})
+"""The types at the top of structures that are rebuilt as they are; None for a leaf."""
+
 
 late: dict[str, Callable[[], object]] = {}
 """Functions that register the classes of modules that the user may import, by module name."""
@@ -64,6 +70,34 @@ def _make_late_ones() -> None:
 def _has_ordered_dicts(structure: Structure) -> bool:
     children = structure.children()
     return structure.type is OrderedDict or any(builtins.map(_has_ordered_dicts, children))
+
+
+def _constructs(kind: type) -> bool:
+    """Whether a named tuple's class has a ``__new__`` of its own, beside the generated one."""
+    mro = kind.__mro__
+    return kind.__new__ is not mro[mro.index(tuple) - 1].__new__
+
+
+@cached(1024)
+def _register_named_tuples(structure: Structure) -> bool:
+    """Register the classes of named tuples that would not be rebuilt as they are; whether any.
+
+    optree calls the class with the children. A ``__new__`` that converts or scales what it is given
+    would do so at each rebuilding, to tracers and to gradients.
+    """
+    kind = structure.type
+    new = structure.kind is PyTreeKind.NAMEDTUPLE and _constructs(kind)
+    if new:
+        # another thread may have registered it; optree warns that it is a named tuple
+        with suppress(ValueError), catch_warnings(action="ignore"):
+            register_pytree_node(
+                kind,
+                lambda instance: (tuple(instance), kind, kind._fields),
+                tuple.__new__,
+                path_entry_type=optree.GetAttrEntry,
+                namespace=NAMESPACE,
+            )
+    return any([new, *builtins.map(_register_named_tuples, structure.children())])
 
 
 def _in_their_order(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:
@@ -112,8 +146,11 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     found = _flatten(tree, is_leaf, False, NAMESPACE)
     structure = found[1]
     # a leaf, or a container of leaves alone, is quickly told
-    is_flat = structure.num_nodes <= structure.num_leaves + 1 and structure.type is not OrderedDict
-    if is_flat or not _has_ordered_dicts(structure):
+    if structure.num_nodes <= structure.num_leaves + 1 and structure.type in _PLAIN:
+        return found
+    if _register_named_tuples(structure):
+        return flatten(tree, is_leaf)
+    if not _has_ordered_dicts(structure):
         return found
     return _flatten(_in_their_order(tree, is_leaf), is_leaf, False, NAMESPACE)
 
