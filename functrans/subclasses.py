@@ -1,4 +1,4 @@
-"""Subclasses of ``np.ndarray`` and of numbers whose arithmetic is their own: masks, units, matrices.
+"""Subclasses of ``np.ndarray`` and of numbers with their own arithmetic: masks, units, matrices.
 
 Computing with the plain array inside would lose the mask or unit, so these classes are refused, as
 arguments and in operations with traced values. Subclasses with the arithmetic of arrays
@@ -61,7 +61,7 @@ def lost(x: Any) -> str:
         return "a np.matrix: pass np.asarray(x), and multiply by @"
     if not isinstance(x, (np.ndarray, np.number, int, float, complex)):
         return ""
-    name, plain = _redefined(kind)
+    name, plain = _redefined(kind)  # type: ignore[arg-type]
     if not name:
         return ""
     to_plain = "np.asarray" if plain == "np.ndarray" else plain

@@ -70,7 +70,7 @@ def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 
 
 def check_function(function: Any, role: str, operation: str, *given: str) -> None:
-    """Raise unless an argument is a function that can be called with ``given``, if there are any."""
+    """Raise unless an argument is a function; one of Python must take as many as ``given``."""
     if not callable(function):
         raise TypeError(f"{role} of {operation} must be a function, not {describe(function)}")
     if type(function) is FunctionType and given:

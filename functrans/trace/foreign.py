@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
 
-import numpy as np
-
 from functrans.errors import DtypeError, TracerConversionError
 from functrans.subclasses import MASKED, lost
 from functrans.trace.source import is_installed, located, user_source

@@ -85,7 +85,7 @@ def _register_named_tuples(structure: Structure) -> bool:
     optree calls the class with the children. A ``__new__`` that converts or scales what it is given
     would do so at each rebuilding, to tracers and to gradients.
     """
-    kind = structure.type
+    kind: Any = structure.type
     new = structure.kind is PyTreeKind.NAMEDTUPLE and _constructs(kind)
     if new:
         # another thread may have registered it; optree warns that it is a named tuple
@@ -93,7 +93,7 @@ def _register_named_tuples(structure: Structure) -> bool:
             register_pytree_node(
                 kind,
                 lambda instance: (tuple(instance), kind, kind._fields),
-                tuple.__new__,
+                lambda _, children: tuple.__new__(kind, children),
                 path_entry_type=optree.GetAttrEntry,
                 namespace=NAMESPACE,
             )
