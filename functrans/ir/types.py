@@ -32,7 +32,6 @@ _INSTEAD = {
     "M": "count the time in numbers",
     "m": "count the time in numbers",
     "V": "make each field an array of its own",
-    "O": "keep the objects in a list, or turn them into numbers outside of the traced function",
 }
 
 

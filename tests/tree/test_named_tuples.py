@@ -10,8 +10,8 @@ import functrans as ft
 from functrans import grad, jit, lax, tree, vmap
 
 
-class Unit(namedtuple("Unit", "x y")):
-    """A direction, which is scaled to length 1."""
+class Ray(namedtuple("Ray", "x y")):
+    """It is scaled to length 1."""
 
     __slots__ = ()
 
@@ -38,13 +38,13 @@ def energy(u):
 
 @pytest.mark.parametrize("gradient", [grad(energy), jit(grad(energy)), grad(jit(energy))])
 def test_a_gradient_is_not_scaled(gradient):
-    found = gradient(Unit(1.0, 1.0))
-    assert type(found) is Unit
+    found = gradient(Ray(1.0, 1.0))
+    assert type(found) is Ray
     assert tuple(found) == (3.0, 4.0)
 
 
 def test_derivatives_do_not_pass_through_the_class():
-    found = grad(lambda tree: energy(tree["u"]) * tree["v"][0])({"u": Unit(0.0, 1.0), "v": [2.0]})
+    found = grad(lambda tree: energy(tree["u"]) * tree["v"][0])({"u": Ray(0.0, 1.0), "v": [2.0]})
     assert tuple(found["u"]) == (6.0, 8.0)
     assert found["v"] == [4.0]
 
@@ -58,9 +58,9 @@ def test_fields_that_are_no_arguments(transform):
 
 
 def test_paths_and_structures():
-    assert tree.paths([Unit(1.0, 0.0)]) == ["[0].x", "[0].y"]
-    with pytest.raises(ft.errors.TreeMismatchError, match="expected a Unit, found a tuple of 2"):
-        tree.check_same_structure(tree.structure(Unit(1.0, 0.0)), tree.structure((1.0, 0.0)))
+    assert tree.paths([Ray(1.0, 0.0)]) == ["[0].x", "[0].y"]
+    with pytest.raises(ft.errors.TreeMismatchError, match="expected a Ray, found a tuple of 2"):
+        tree.check_same_structure(tree.structure(Ray(1.0, 0.0)), tree.structure((1.0, 0.0)))
 
 
 def test_other_named_tuples_are_left_to_optree():
