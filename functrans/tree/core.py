@@ -66,28 +66,30 @@ def _make_late_ones() -> None:
                 make()
 
 
-@cached(1024)
-def _has_ordered_dicts(structure: Structure) -> bool:
-    children = structure.children()
-    return structure.type is OrderedDict or any(builtins.map(_has_ordered_dicts, children))
+def _constructs(structure: Structure) -> bool:
+    """Whether a structure is a named tuple with a ``__new__`` beside the generated one.
 
-
-def _constructs(kind: type) -> bool:
-    """Whether a named tuple's class has a ``__new__`` of its own, beside the generated one."""
-    mro = kind.__mro__
-    return kind.__new__ is not mro[mro.index(tuple) - 1].__new__
-
-
-@cached(1024)
-def _register_named_tuples(structure: Structure) -> bool:
-    """Register the classes of named tuples that would not be rebuilt as they are; whether any.
-
-    optree calls the class with the children. A ``__new__`` that converts or scales what it is given
-    would do so at each rebuilding, to tracers and to gradients.
+    optree rebuilds it by calling the class with the children, so a ``__new__`` that converts or
+    scales what it is given would do so again, to tracers and to gradients.
     """
     kind: Any = structure.type
-    new = structure.kind is PyTreeKind.NAMEDTUPLE and _constructs(kind)
+    if structure.kind is not PyTreeKind.NAMEDTUPLE:
+        return False
+    return kind.__new__ is not kind.__mro__[kind.__mro__.index(tuple) - 1].__new__
+
+
+@cached(1024)
+def _is_rebuilt(structure: Structure) -> bool:
+    """Whether optree rebuilds a structure as it is."""
+    own = structure.type is OrderedDict or _constructs(structure)
+    return not own and all(builtins.map(_is_rebuilt, structure.children()))
+
+
+def _register_named_tuples(structure: Structure) -> bool:
+    """Register the classes of named tuples that would not be rebuilt as they are; whether any."""
+    new = _constructs(structure)
     if new:
+        kind: Any = structure.type
         # another thread may have registered it; optree warns that it is a named tuple
         with suppress(ValueError), catch_warnings(action="ignore"):
             register_pytree_node(
@@ -146,12 +148,11 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     found = _flatten(tree, is_leaf, False, NAMESPACE)
     structure = found[1]
     # a leaf, or a container of leaves alone, is quickly told
-    if structure.num_nodes <= structure.num_leaves + 1 and structure.type in _PLAIN:
+    is_flat = structure.num_nodes <= structure.num_leaves + 1 and structure.type in _PLAIN
+    if is_flat or _is_rebuilt(structure):
         return found
     if _register_named_tuples(structure):
         return flatten(tree, is_leaf)
-    if not _has_ordered_dicts(structure):
-        return found
     return _flatten(_in_their_order(tree, is_leaf), is_leaf, False, NAMESPACE)
 
 
