@@ -1,4 +1,6 @@
-"""Subclasses of ndarray with additional data (masks, units) are refused where it would be lost."""
+"""Subclasses of arrays and numbers are refused where their data or operators would be lost."""
+
+from enum import IntEnum, IntFlag
 
 import numpy as np
 import pytest
@@ -27,12 +29,48 @@ class Counting(np.ndarray):
         return ufunc.__name__
 
 
+class Dotted(np.ndarray):
+    """With operators of its own, as np.matrix."""
+
+    def __mul__(self, other):
+        return np.dot(np.asarray(self), np.asarray(other))
+
+    __rmul__ = __mul__
+
+
+class Degrees(np.ndarray):
+    """With a method of its own."""
+
+    def sum(self):
+        return np.asarray(self).sum() % 360.0
+
+
+class Percent(float):
+    """A Python number with operators of its own."""
+
+    def __mul__(self, other):
+        return other * float(self) / 100.0
+
+    __rmul__ = __mul__
+
+
+class Decibel(np.float64):
+    """A number of NumPy's with operators of its own."""
+
+    def __add__(self, other):
+        return 10.0 * np.log10(10.0 ** (float(self) / 10.0) + 10.0 ** (other / 10.0))
+
+    __radd__ = __add__
+
+
 QUANTITY = W.view(Quantity)
 LOST = {
     "masked": (MASKED, "a masked array, whose mask would be lost: pass its data and its mask as "),
     "matrix": (MATRIX, "a np.matrix: pass np.asarray"),
     "quantity": (QUANTITY, "a Quantity, whose unit would be lost"),
-    "ufuncs": (W.view(Counting), "a Counting, whose own arithmetic"),
+    "ufuncs": (W.view(Counting), "a Counting, whose own __array_ufunc__ would be lost"),
+    "operators": (W.view(Dotted), "a Dotted, whose own __mul__ would be lost: pass np.asarray"),
+    "a method": (W.view(Degrees), "a Degrees, whose own sum would be lost: pass np.asarray"),
 }
 
 
@@ -155,6 +193,57 @@ def test_what_numpy_makes_of_them_outside_is_taken(transform, tmp_path):
     for make, plain in makers:
         expected = TRANSFORMS[transform](lambda w, plain=plain: np.sum(w * np.asarray(plain)))
         found = TRANSFORMS[transform](lambda w, make=make: np.sum(w * make()))
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (Percent(5.0), "a Percent, whose own __mul__ would be lost: pass float"),
+        (Decibel(5.0), "a Decibel, whose own __add__ would be lost: pass np.float64"),
+    ],
+)
+def test_numbers_of_subclasses(number, words, transform):
+    # beside a number, Python would call the subclass's reflected operator
+    for function in (lambda w: np.sum(w * number), lambda w: np.sum(np.add(w, number))):
+        with pytest.raises(DtypeError, match=words):
+            TRANSFORMS[transform](function)
+
+
+def test_an_argument_that_is_a_number_of_a_subclass():
+    with pytest.raises(DtypeError, match="whose own __add__ would be lost"):
+        ft.jit(lambda x: x + 3.0)(Decibel(5.0))
+
+
+class Loud(np.ndarray):
+    """With an attribute and a method of its own, which are no array's."""
+
+    def __array_finalize__(self, other):
+        self.level = getattr(other, "level", 11)
+
+    def __repr__(self):
+        return "LOUD"
+
+    def louder(self):
+        return self + 1
+
+
+class Size(IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Sides(IntFlag):
+    LEFT = 1
+    RIGHT = 2
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_subclasses_that_compute_as_their_base_are_accepted(transform):
+    for held in (W.view(Loud), Size.TWO, Sides.RIGHT, np.longlong(2)):
+        expected = TRANSFORMS[transform](lambda w, held=held: np.sum(w * np.asarray(held)))
+        found = TRANSFORMS[transform](lambda w, held=held: np.sum(w * held))
         np.testing.assert_array_equal(found, expected)
 
 

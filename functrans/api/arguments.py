@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from functrans.probing import probe
 from functrans.subclasses import lost
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.foreign import LABELLED, library_of
+from functrans.trace.protocols import is_sequence
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
@@ -53,6 +54,11 @@ def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper
 
 def check_callable(function: Any, transform: str) -> None:
     """Raise if the argument of a transform is not callable."""
+    if isinstance(function, (property, functools.cached_property, classmethod)):
+        raise TypeError(
+            f"{transform} takes a function, not a {type(function).__name__}: write "
+            f"@{type(function).__name__} above @{transform}"
+        )
     if not callable(function):
         raise TypeError(
             f"{transform} takes a function, not {describe(function)}: write "
@@ -175,11 +181,9 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and is_supported(x.dtype):
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
-        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
-            if words := lost(x):
-                raise DtypeError(f"{name(*place)} is {words}")
-            return np.asarray(x)
-        return x
+        if words := lost(x):
+            raise DtypeError(f"{name(*place)} is {words}")
+        return np.asarray(x) if isinstance(x, np.ndarray) and type(x) is not np.ndarray else x
     if isinstance(x, Selected):
         refuse(x.mask)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -190,6 +194,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
     if plain_kind is None and makes_arrays and not isinstance(x, type):
         return as_array(_of_another_library(x, name, *place), name, *place)
+    is_argument = name(*place).startswith("argument")
     hint = ""
     if plain_kind is not None:
         hint = (
@@ -200,13 +205,19 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         hint = f": write {number_kind.__name__}(x) for its number"
     elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
-    elif name(*place).startswith("argument"):
-        if isinstance(x, (str, bytes)):
-            hint = ": leave it out, and read it from a closure"
-        elif type(x).__module__ != "builtins":
-            hint = (
-                f": leave it out, or make {type(x).__name__} a container by functrans.tree.register"
-            )
+    elif isinstance(x, Coroutine):
+        hint = ": an async function returns it, so transform the function that it awaits"
+    elif isinstance(x, (Iterator, Set)):
+        hint = ": write list(x) for its elements"
+    elif is_sequence(type(x)):
+        hint = ": write np.asarray(x) for its elements"
+    elif isinstance(x, (str, bytes)):
+        hint = ": leave it out, and read it from a closure" if is_argument else ""
+    elif type(x).__module__ != "builtins":
+        out = "leave it out, or " if is_argument else ""
+        hint = f": {out}make {type(x).__name__} a container by functrans.tree.register"
+        if "('self')" in name(*place):
+            hint += " (a property: let it call a decorated method)"
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
 
 

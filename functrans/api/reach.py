@@ -260,7 +260,7 @@ class Walk:
         for name, cell in zip(names, function.__closure__ or (), strict=True):
             kind = AS_TYPE if name == "__class__" else cell
             self._push(cell, self._paths.step(path, f".{name}"), number, kind, True)
-        if not installed or function.__module__.partition(".")[0] != OURS:
+        if not installed or str(function.__module__).partition(".")[0] != OURS:
             self._attached(function, path)
         if not installed:
             self._code(function, path)

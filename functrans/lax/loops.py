@@ -88,8 +88,8 @@ def while_loop(
     >>> root(2.0), grad(root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    check_function(cond, "cond", "while_loop")
-    check_function(body, "body", "while_loop")
+    check_function(cond, "cond", "while_loop", "carry")
+    check_function(body, "body", "while_loop", "carry")
     return _while(cond, body, init, max_steps, "while_loop", progress=progress)
 
 
@@ -219,7 +219,7 @@ def fori_loop(
     >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
     np.float64(3.0)
     """
-    check_function(body, "body", "fori_loop")
+    check_function(body, "body", "fori_loop", "i", "carry")
     for bound, name in ((lower, "lower"), (upper, "upper")):
         aval = aval_of_leaf(*flattened([bound], name).leaves)
         if aval.shape != () or aval.dtype.kind not in "iu":

@@ -98,7 +98,7 @@ def scan(
     >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
     np.float64(80.0)
     """
-    check_function(f, "f", "scan")
+    check_function(f, "f", "scan", "carry", "x")
     check_unroll(unroll)
     if progress is not None:
         steps = _length(flattened(xs, "xs"), xs, length)
@@ -297,7 +297,7 @@ def map(
     >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
     array([ 1., 13., 41.])
     """
-    check_function(f, "f", "map")
+    check_function(f, "f", "map", "x")
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), None, xs, progress=progress)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import CO_VARARGS
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.arguments import as_array, aval_of_leaf
+from functrans.api.arguments import as_array, aval_of_leaf, name_of
 from functrans.api.flat import Flat
 from functrans.errors import BranchError, CarryError
 from functrans.ir.graph import Graph, Var
@@ -67,10 +69,18 @@ def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     return results
 
 
-def check_function(function: Any, role: str, operation: str) -> None:
-    """Raise unless an argument is a function."""
+def check_function(function: Any, role: str, operation: str, *given: str) -> None:
+    """Raise unless an argument is a function; one of Python must take as many as ``given``."""
     if not callable(function):
         raise TypeError(f"{role} of {operation} must be a function, not {describe(function)}")
+    if type(function) is FunctionType and given:
+        code = function.__code__
+        most, least = code.co_argcount, code.co_argcount - len(function.__defaults__ or ())
+        if not least <= len(given) <= (len(given) if code.co_flags & CO_VARARGS else most):
+            raise TypeError(
+                f"{role} of {operation} is called with ({', '.join(given)}), but "
+                f"{name_of(function)} takes {most} positional argument{'s' if most != 1 else ''}"
+            )
 
 
 def staged(

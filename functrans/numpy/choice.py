@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
-from functrans.ir.types import broadcast_shape, is_complex
+from functrans.ir.types import broadcast_shape, is_complex, is_inexact
 from functrans.numpy.arrays import array, astype, common_dtype, flat, known, operand
-from functrans.numpy.define import answers, refuse_keyword
+from functrans.numpy.define import answers
+from functrans.numpy.inplace import check_assignable
 from functrans.numpy.reductions import all, truth
 from functrans.numpy.sized import nonzero_places
 from functrans.ops.arrays.shape import stack
@@ -22,6 +23,7 @@ from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isfinite, isinf, isnan, signbit
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
+from functrans.trace.views import assign
 
 __all__ = [
     "allclose", "argwhere", "array_equal", "array_equiv", "choose", "clip", "flatnonzero",
@@ -164,13 +166,15 @@ def clip(
 protocols.ufuncs["clip"] = clip  # the method of a plain array dispatches in this way
 
 
-@answers(np.nan_to_num)
+@answers(np.nan_to_num, views=True)
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """Replace NaN and infinities by finite numbers."""
-    if not copy:
-        refuse_keyword(np.nan_to_num, "copy")
+    if not copy and hasattr(x, "dtype") and x.ndim and is_inexact(x.dtype):
+        check_assignable(x, "np.nan_to_num(..., copy=False)")
+        assign(x, nan_to_num(x, True, nan, posinf, neginf), "np.nan_to_num(..., copy=False)")
+        return x
     x = array(x)
     if is_complex(x.dtype):
         parts = (complex_numbers.real(x), complex_numbers.imag(x))

@@ -242,7 +242,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     axis = axis_of(axis, x.ndim)
     counts = known(repeats)
     if counts is None:
-        refuse("np.repeat by a number that is traced", "the result's shape depends on it")
+        refuse(
+            "np.repeat by a number that is traced",
+            "the result's shape depends on it; make it static, jit(f, static_argnums=...)",
+        )
     positions = np.repeat(np.arange(x.shape[axis]), counts)
     if np.size(counts) == 1:
         return _each(x, int(np.reshape(counts, ())), axis)

@@ -271,11 +271,12 @@ _AT = {
 def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     name = ufunc.__name__
     check_assignable(x, f"np.{name}.at")
+    once = ufunc.nin == 1 or name == "power"
+    if once and not has_unique(plan_of(x.shape, index)):
+        refuse(f"np.{name}.at with an index that may be there twice", "name each index once")
     if name in _AT:
         result = getattr(At(x)[index], _AT[name])(*values)
     elif ufunc.nin == 1:
-        if not has_unique(plan_of(x.shape, index)):
-            refuse(f"np.{name}.at with an index that may be there twice", "name each index once")
         result = At(x)[index].apply(ufunc)
     else:
         refuse(f"np.{name}.at", f"only {', '.join(_AT)} are")

@@ -19,8 +19,9 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     """
     found: np.dtype[Any] = np.dtype(dtype)
     if not is_supported(found):
+        instead = "keep the objects in a list" if found.kind == "O" else instead_of(found)
         raise DtypeError(
             f"expected a bool, integer, float or complex dtype{located(user_source())}, found "
-            f"{found}: {instead_of(found)}"
+            f"{found}: {instead}"
         )
     return found if found.isnative else found.newbyteorder("=")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
 
-import numpy as np
-
 from functrans.errors import DtypeError, TracerConversionError
 from functrans.subclasses import MASKED, lost
 from functrans.trace.source import is_installed, located, user_source
@@ -103,8 +101,8 @@ def refuse_labelled(x: Any) -> None:
         )
 
 
-def check_plain(x: np.ndarray[Any, Any]) -> None:
-    """Raise if what meets a traced value is an array that a plain one does not stand for."""
+def check_plain(x: Any) -> None:
+    """Raise if what meets a traced value is no plain array or number, and computes otherwise."""
     if words := lost(x):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {words}")
 

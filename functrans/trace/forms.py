@@ -21,6 +21,7 @@ from functrans.ir.graph import Atom, Eqn, Var
 from functrans.ir.on_device import appliers
 from functrans.ir.primitive import Primitive, current, registry
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, is_supported
+from functrans.subclasses import PLAIN
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import source_of
 
@@ -91,7 +92,7 @@ def _is_of_numbers(kind: type) -> bool:
     """Whether instances of a class can be operands: Python's numbers, or NumPy's floats."""
     if kind in (int, float, complex):
         return True
-    return issubclass(kind, np.inexact) and is_supported(np.dtype(kind))
+    return kind in PLAIN and issubclass(kind, np.inexact) and is_supported(np.dtype(kind))
 
 
 def form_of(key: tuple[Any, ...]) -> Form | None:

@@ -5,6 +5,7 @@ NumPy's message is unchanged; the note follows it in the traceback.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +18,16 @@ NUMPYS = (ValueError, TypeError, IndexError, ArithmeticError)
 """The errors that NumPy's functions raise for invalid arguments."""
 
 
+_PLACE = re.compile(r" at \S+:\d+ \(")
+"""What `located` writes: errors of ours have it if they know better which line is meant."""
+
+
 def add_place(error: Exception, operation: str, operands: Sequence[Any]) -> None:
     """Add a note with the operation, operands and line to an error of NumPy, once."""
     place = located(user_source())
     said = [str(error), *getattr(error, "__notes__", ())]
-    if isinstance(error, FunctransError) or (place and any(place in text for text in said)):
+    ours = isinstance(error, FunctransError)
+    if any((place and place in text) or (ours and _PLACE.search(text)) for text in said):
         return
     error.add_note(f"in {operation} of {', '.join(map(_described, operands))}{place}")
 

@@ -18,6 +18,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
+from functrans.subclasses import PLAIN
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import check_plain
 from functrans.trace.source import Source, located, user_source
@@ -143,7 +144,7 @@ class Trace:
         aval = aval_of(x)
         if isinstance(x, OnDevice):
             return self._capture_on_device(x, aval)
-        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+        if type(x) not in PLAIN:
             check_plain(x)
         if aval.shape == () and not (self.concrete and is_inexact(aval.dtype)):
             return Literal(aval.dtype.type(x), aval)

@@ -3,10 +3,13 @@
 import builtins
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from sys import modules
 from typing import Any
+from warnings import catch_warnings
 
 import optree
+from optree import PyTreeKind, register_pytree_node
 
 from functrans.caches import cached
 from functrans.errors import TreeMismatchError
@@ -47,6 +50,9 @@ def _quickest() -> Flatten:
 
 _flatten = _quickest()
 
+_PLAIN = frozenset({None, type(None), tuple, list, dict})
+"""The types at the top of structures that are rebuilt as they are; None for a leaf."""
+
 
 late: dict[str, Callable[[], object]] = {}
 """Functions that register the classes of modules that the user may import, by module name."""
@@ -60,10 +66,40 @@ def _make_late_ones() -> None:
                 make()
 
 
+def _constructs(structure: Structure) -> bool:
+    """Whether a structure is a named tuple with a ``__new__`` beside the generated one.
+
+    optree rebuilds it by calling the class with the children, so a ``__new__`` that converts or
+    scales what it is given would do so again, to tracers and to gradients.
+    """
+    kind: Any = structure.type
+    if structure.kind is not PyTreeKind.NAMEDTUPLE:
+        return False
+    return kind.__new__ is not kind.__mro__[kind.__mro__.index(tuple) - 1].__new__
+
+
 @cached(1024)
-def _has_ordered_dicts(structure: Structure) -> bool:
-    children = structure.children()
-    return structure.type is OrderedDict or any(builtins.map(_has_ordered_dicts, children))
+def _is_rebuilt(structure: Structure) -> bool:
+    """Whether optree rebuilds a structure as it is."""
+    own = structure.type is OrderedDict or _constructs(structure)
+    return not own and all(builtins.map(_is_rebuilt, structure.children()))
+
+
+def _register_named_tuples(structure: Structure) -> bool:
+    """Register the classes of named tuples that would not be rebuilt as they are; whether any."""
+    new = _constructs(structure)
+    if new:
+        kind: Any = structure.type
+        # another thread may have registered it; optree warns that it is a named tuple
+        with suppress(ValueError), catch_warnings(action="ignore"):
+            register_pytree_node(
+                kind,
+                lambda instance: (tuple(instance), kind, kind._fields),
+                lambda _, children: tuple.__new__(kind, children),
+                path_entry_type=optree.GetAttrEntry,
+                namespace=NAMESPACE,
+            )
+    return any([new, *builtins.map(_register_named_tuples, structure.children())])
 
 
 def _in_their_order(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:
@@ -112,9 +148,11 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     found = _flatten(tree, is_leaf, False, NAMESPACE)
     structure = found[1]
     # a leaf, or a container of leaves alone, is quickly told
-    is_flat = structure.num_nodes <= structure.num_leaves + 1 and structure.type is not OrderedDict
-    if is_flat or not _has_ordered_dicts(structure):
+    is_flat = structure.num_nodes <= structure.num_leaves + 1 and structure.type in _PLAIN
+    if is_flat or _is_rebuilt(structure):
         return found
+    if _register_named_tuples(structure):
+        return flatten(tree, is_leaf)
     return _flatten(_in_their_order(tree, is_leaf), is_leaf, False, NAMESPACE)
 
 

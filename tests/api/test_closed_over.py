@@ -7,6 +7,7 @@ function is ``sum(state * x)``, whose gradient is the state itself.
 """
 
 import builtins
+import dataclasses
 import itertools
 import sys
 import threading
@@ -294,3 +295,13 @@ def test_a_global_with_the_name_of_an_attribute_is_not_read():
         assert "trace" not in str(profile)
     module.scale = 3.0
     np.testing.assert_array_equal(compiled(weights), np.full(3, 3.0))
+
+
+def test_code_that_names_no_module():
+    # a dataclass in such code has methods whose `__module__` is None
+    scope = {"dataclass": dataclasses.dataclass, "__name__": "not imported"}
+    exec("@dataclass\nclass Line:\n    slope: float = 2.0\n\nline = Line()", scope)
+    function = jit(lambda x: scope["line"].slope * x)
+    assert function(1.0) == 2.0
+    scope["line"].slope = 3.0
+    assert function(1.0) == 3.0

@@ -17,9 +17,10 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
-    {"errors", "config", "version", "locks", "spelling", "subclasses", "probing", "spans"},
+    {"errors", "config", "version", "locks", "spelling", "probing", "spans"},
     {"lazily", "tracebacks"},
     {"caches", "parsing"},
+    {"subclasses"},
     {"tree"},
     {"ir"},
     {"loop"},

@@ -1,9 +1,10 @@
-"""``dtype=`` and ``where=``, and what they change, against NumPy on arrays."""
+"""``dtype=``, ``where=`` and ``copy=``, and what they change, against NumPy on arrays."""
 
 import numpy as np
 import pytest
 
-from functrans import jit
+from functrans import jit, jvp
+from functrans.errors import MutationError
 
 MASK = np.array([True, False, True])
 OF_ONE = ["isinf", "log", "abs", "logical_not", "frexp", "negative", "signbit"]
@@ -89,3 +90,20 @@ def test_the_number_of_elements_may_exceed_the_dtype(name):
             found, expected = jit(function)(x), function(x)
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("way", [jit, lambda f: lambda x: jvp(f, (x,), (x,))[0]])
+def test_nan_to_num_in_place(way):
+    def function(x):
+        y, z = x.copy(), 1j * x
+        tail = y[1:]
+        same = np.nan_to_num(tail, copy=False, nan=7.0) is tail
+        np.nan_to_num(z, copy=False)
+        return y, z, same
+
+    with np.errstate(invalid="ignore"):
+        given = np.array([np.nan, np.inf, np.nan])
+        for got, expected in zip(way(function)(given), function(given), strict=True):
+            np.testing.assert_array_equal(got, expected)
+        with pytest.raises(MutationError, match=r"np.nan_to_num\(..., copy=False\)"):
+            way(lambda x: np.nan_to_num(x, copy=False))(given)

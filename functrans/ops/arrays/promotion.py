@@ -18,7 +18,8 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
-from functrans.trace.foreign import refuse_labelled
+from functrans.subclasses import PLAIN
+from functrans.trace.foreign import check_plain, refuse_labelled
 from functrans.trace.forms import PYTHON_NUMBERS
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -34,6 +35,8 @@ def dtype_key(x: Any) -> DtypeKey:
     """The key of a value in promotion."""
     if isinstance(x, Tracer):
         return x._variable.aval.promotes_as
+    if type(x) not in PLAIN:
+        check_plain(x)
     if isinstance(x, (np.ndarray, np.generic, OnDevice)):
         if not is_supported(x.dtype):
             raise DtypeError(
