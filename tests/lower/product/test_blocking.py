@@ -12,7 +12,8 @@ from functrans.loop.nodes import index
 from functrans.loop.scalar import const
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import Blocking, blocks_of, reads_columns_in_place
+from functrans.lower.product.blocking import blocks_of, reads_columns_in_place
+from functrans.lower.product.limits import Blocking
 from functrans.lower.select.root import Contraction
 
 AVX2 = replace(CPU, vector_bytes=32, registers=16)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from functrans import config, grad, jit, vmap
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import Blocking
+from functrans.lower.product.limits import Blocking
 from functrans.ops.linalg.compiled.forms import Forms
 from functrans.run.code import host
 from tests.targets import take_host_for
