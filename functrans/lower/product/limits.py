@@ -113,12 +113,13 @@ class Blocking(NamedTuple):
     time."""
     rows_of_copies: int = 8
     """The same for tiles that are copied by vectors along their rows."""
+    shortest_unaligned: int = 16
+    """The fewest terms for which tiles side by side need not begin at cache lines of a result whose
+    rows do, or every other row: with fewer, storing vectors takes much of the time."""
     widest: int = 6
     """The most whole vectors in a row of a tile, with AVX-512."""
     quarter_vector: float = 0.375
     """The time of a quarter of a vector for which four terms are added at once, in vectors."""
-    shortest_together: int = 192
-    """The fewest bytes of terms for which they are: at the end, their sums are added up."""
     sums_together: int = 18
     """The most vectors of sums of such a tile; with more, some are spilled."""
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.product.limits import Blocking, extents_of
 from functrans.lower.product.packing import gaps
@@ -61,8 +63,9 @@ def _candidates(
     itemsize = root.target.dtype.itemsize
     lanes, counter = target.lanes(itemsize), root.counter
     assert counter is not None
-    is_long = size.terms * itemsize >= limits.shortest_together
-    together = is_long and gaps(root.factors[0], counter) == 0
+    left, right = map(_sources, root.factors)
+    together = gaps(root.factors[0], counter) == 0
+    is_aligned = size.terms < limits.shortest_unaligned and size.columns % (lanes // 2) == 0
     quarter = limits.quarter_vector if together else 0.5
     fewest = min(size.rows, limits.rows_of_copies if in_vectors else limits.fewest_rows)
     for whole in range(1, limits.widest + 1):
@@ -72,13 +75,20 @@ def _candidates(
             if together and part == lanes // 4:
                 most = limits.sums_together // vectors
             rows = height_of(size.rows, most, vectors, limits, in_vectors)
-            if rows < fewest:
+            if rows < fewest or (is_aligned and part and width < size.columns):
                 continue
+            if together and part == lanes // 4 and left == right:
+                continue  # `x @ x.T` is symmetric, bit by bit: all its sums have the same order
             time = (
                 (whole + time) * -(-size.columns // width) * _time(size.rows, rows, vectors, limits)
             )
             time *= 1 + limits.other_vectors * abs(vectors - 2)
             yield time * (limits.single_vector if whole == 1 else 1), Tile(width, vectors, most)
+
+
+def _sources(factor: Scalar) -> set[Buffer]:
+    """The buffers that an operand is read from."""
+    return {node.attribute for node in postorder([factor]) if node.op == "load"}
 
 
 def _single_vector(target: Target) -> float:

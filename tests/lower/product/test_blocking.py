@@ -121,19 +121,33 @@ def test_three_vectors_of_columns_are_one_tile():
     assert blocks_of(root, AVX2, False).width == 8
 
 
-@pytest.mark.parametrize(
-    ("columns", "width"), [(17, 24), (20, 20), (24, 24), (25, 32), (36, 36), (40, 40)]
-)
-def test_the_last_vector_of_the_only_tile_may_be_narrower(columns, width):
-    row, column, term = index("i", 100), index("j", columns), index("k", 64)
-    x, y = buffer("x", np.float32, (100, 64)), buffer("y", np.float32, (64, columns))
-    root = replace(
-        product(100, columns, 64), loops=(row, column), sides=((), (row,), (column,)),
+def stored(rows, columns, terms):
+    """A product of arrays in memory, in float32."""
+    row, column, term = index("i", rows), index("j", columns), index("k", terms)
+    x, y = buffer("x", np.float32, (rows, terms)), buffer("y", np.float32, (terms, columns))
+    return replace(
+        product(rows, columns, terms), loops=(row, column), sides=((), (row,), (column,)),
         counter=term, factors=(load(x, (row, term)), load(y, (term, column))),
     )  # fmt: skip
-    found = blocks_of(root, CPU, False)
-    assert (found.width, found.panels) == (width, 1)
-    assert blocks_of(product(100, columns + 64, 64), CPU, False).width == 32
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [(17, 20), (20, 20), (24, 24), (25, 32), (36, 36), (40, 40), (100, 52), (200, 40), (96, 32)],
+)
+def test_the_last_vector_of_a_tile_may_be_narrower(columns, width):
+    """A half, or a quarter; as few lanes as possible are beyond the last column."""
+    found = blocks_of(stored(100, columns, 64), CPU, False)
+    assert found.width == width
+    vectors = -(-width // 16)
+    assert found.height * vectors + vectors + 1 <= CPU.registers
+    assert blocks_of(stored(100, columns, 64), AVX2, False).width % 8 == 0
+
+
+def test_tiles_of_short_sums_begin_where_rows_of_cache_lines_do():
+    """Of five terms, storing takes most of the time; rows of 100 columns are at any place."""
+    assert blocks_of(stored(100, 200, 5), CPU, False).width % 16 == 0
+    assert blocks_of(stored(100, 100, 5), CPU, False).width == 52
 
 
 def test_a_right_operand_whose_rows_are_near_is_read_in_place():
