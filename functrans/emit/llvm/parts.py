@@ -199,7 +199,9 @@ def _reduce_together(
     along = Part(Vector(index, TOGETHER, start, Coefficients(index)), None)
     with along.entered(ex):
         ex.compute_places([left for left, _ in factors], index)
-    whole = define(f"and i64 {define(f'sub nsw i64 {stop}, {start}')}, {-TOGETHER}")
+    length = ("i64", define(f"sub nsw i64 {stop}, {start}"))
+    length = ("i64", ex.writer.call("llvm.smax.i64", "i64", [length, ("i64", "0")]))
+    whole = define(f"and i64 {length[1]}, {-TOGETHER}")
     end = define(f"add nsw i64 {start}, {whole}")
     with loop(start, end, TOGETHER) as counter:
         rows: dict[Scalar, list[str]] = {right: [] for _, right in factors}

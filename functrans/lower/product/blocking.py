@@ -194,6 +194,8 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
         return tiles <= limits.fewest_tiles and not _is_larger(root, target.cache)
     if not has_many_registers:
         return rows <= limits.rows_in_place
+    if rows <= limits.rows_beyond_cache and 2 * distance <= limits.page:
+        return not _is_larger(root, 5 * target.cache // 4)
     few_or_near = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
     return not _is_larger(root, target.cache if few_or_near else limits.largest_in_place)
 

@@ -12,8 +12,9 @@ class Blocking(NamedTuple):
     """The sizes of blocks of matrix products.
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
-    (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
-    of 64 columns), `largest_in_place`, `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700
+    (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (10 to 784 rows, 10 to
+    300 columns), `other_vectors`, `quarter_vector`, `sums_together`, `widest` and
+    `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`, `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700
     rows, 30 KB to 60 MB), on a core with AVX-512; `rows_in_place`, `page` (2 to 1000 rows),
     `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`, `packed_bytes`,
     `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector` (5 to 300 terms,
@@ -47,6 +48,9 @@ class Blocking(NamedTuple):
     rows_in_place: int = 96
     """The most rows for which the right operand is read in place; with AVX-512, only if it fits
     into the cache."""
+    rows_beyond_cache: int = 20
+    """The most rows for which it may be a quarter larger than the cache, with AVX-512, if a page
+    has two of its rows."""
     few_masked_tiles: int = 8
     """The most tiles below each other for which it is, without AVX-512, where tiles have columns
     beyond the last one: loops over terms then need masks, which take several instructions."""

@@ -168,6 +168,16 @@ def test_a_right_operand_whose_rows_are_near_is_read_in_place():
     assert not read_in_place(64, 2600)  # more than the cache
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "in_place"),
+    [(20, 400, 700, True), (21, 400, 700, False), (20, 400, 900, False), (20, 700, 400, False)],
+)
+def test_few_rows_read_an_operand_a_little_larger_than_the_cache_in_place(
+    rows, columns, terms, in_place
+):
+    assert reads_columns_in_place(stored(rows, columns, terms), CPU, 4) is in_place
+
+
 @pytest.mark.parametrize("in_vectors", [False, True])
 @pytest.mark.parametrize("rows", [2, 3, 5, 7])
 def test_a_tile_has_no_more_rows_than_the_product(rows, in_vectors):
