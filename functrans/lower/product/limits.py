@@ -14,11 +14,11 @@ class Blocking(NamedTuple):
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
     (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (10 to 784 rows, 10 to
     300 columns), `other_vectors`, `quarter_vector`, `sums_together`, `widest` and
-    `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`, `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700
-    rows, 30 KB to 60 MB), on a core with AVX-512; `rows_in_place`, `page` (2 to 1000 rows),
-    `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`, `packed_bytes`,
-    `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector` (5 to 300 terms,
-    3 to 120 columns) on one without.
+    `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`,
+    `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
+    with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `shortest_thin` with
+    vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
+    `few_masked_tiles` and `lone_vector` (5 to 300 terms, 3 to 120 columns) on one without.
     """
 
     depth_bytes: int = 1536
