@@ -16,7 +16,7 @@ from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
 from functrans.lower.nest.tiling import Tiling
 from functrans.lower.nest.vectors import Vectors
-from functrans.lower.product.blocking import Blocking
+from functrans.lower.product.limits import Blocking
 from functrans.lower.product.row_blocks import RowBlocks
 from functrans.lower.product.stream import Streaming
 from functrans.lower.select.assembly import Assembly

@@ -4,25 +4,48 @@ LLVM splits a vector of 24 elements that a loop carries from one iteration to th
 elements. Here, such a vector is emitted as several, of 16 and 8 elements, and every statement is
 executed for all of these parts before the next statement. So a reduction is one loop, with an
 accumulator for each part, and loads the operands that are the same in all lanes once.
+
+A last part of at most 16 bytes, as of 4 elements in 20, would take as long as one of 32 where units
+have half the size of a register. So if it adds up products, four terms are added at once: the lanes
+of a whole vector are the columns of the part, for each of the four terms. One factor of a product
+does not depend on the column; four of its elements are loaded as a vector, and each is repeated.
+After the loop, the four sums of a column are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
 
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.memory import Frame, Vector
+from functrans.emit.llvm.memory import Frame, Vector, stays
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, register_type
+from functrans.emit.llvm.transposition import chosen
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import Scalar
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import For, Reduce, Store
 from functrans.loop.walk import walk
 
-Loop = Callable[[str, str], AbstractContextManager[str]]
+NARROW = 16
+"""The most bytes of a last part that adds up several terms at once."""
+TOGETHER = 4
+"""The number of these terms."""
+
+
+class Loop(Protocol):
+    """Emits a counting loop."""
+
+    def __call__(self, start: str, stop: str, step: int = 1) -> AbstractContextManager[str]: ...
+
+
+Sums = Sequence[tuple[Scalar, str, Scalar]]
+"""The accumulators of a reduction, each with its operation and term."""
 
 
 def is_in_parts(statement: For) -> bool:
@@ -94,30 +117,123 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     """Emit a reduction as one loop, with an accumulator for each part."""
     ((index, start, stop),) = statement.loops
     assert not statement.body
-    writer, sums = (
-        ex.writer,
-        [*zip(statement.targets, statement.ops, statement.values, strict=True)],
-    )
+    sums = [*zip(statement.targets, statement.ops, statement.values, strict=True)]
     for part in parts:
-        lanes = part.vector.lanes
         with part.entered(ex):
-            for target, op, _ in sums:
-                kind = register_type(target.dtype, lanes)
-                nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
-                part.slots[target] = writer.alloca(kind), lanes
-                writer.line(f"store {kind} {nothing.ref}, ptr {part.slots[target][0]}")
+            part.slots.update(_cleared(ex, sums, part.vector.lanes))
             ex.compute_places(statement.values, index)
-    bounds = ex.value(start).ref, ex.value(stop).ref
-    with loop(*bounds) as counter, ex.bound(index, counter):
-        frames = [Frame() for _ in parts]
-        for target, op, value in sums:
-            for part, frame in zip(parts, frames, strict=True):
-                with part.entered(ex, frame):
-                    slot, lanes = part.slots[target]
-                    kind, found = register_type(target.dtype, lanes), ex.wide(value)
-                    old = Value(writer.define(f"load {kind}, ptr {slot}"), lanes)
-                    new = ex.operations.accumulate(op, target.dtype, old, found)
-                    writer.line(f"store {kind} {new.ref}, ptr {slot}")
+    first, end = ex.value(start).ref, ex.value(stop).ref
+    factors = _factors(sums, index, parts[-1].vector)
+    if factors is not None:
+        first = _reduce_together(ex, loop, (index, first, end), sums, factors, parts)
+    with loop(first, end) as counter, ex.bound(index, counter):
+        _add_term(ex, sums, parts)
     for part in parts:
         part.vector.factors.varying.update(statement.targets)
     ex.forget_changing()
+
+
+def _cleared(ex: Expressions, sums: Sums, lanes: int) -> dict[Scalar, tuple[str, int]]:
+    """Accumulators of a number of lanes."""
+    slots = {}
+    for target, op, _ in sums:
+        kind = register_type(target.dtype, lanes)
+        nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
+        slots[target] = ex.writer.alloca(kind), lanes
+        ex.writer.line(f"store {kind} {nothing.ref}, ptr {slots[target][0]}")
+    return slots
+
+
+def _add_term(ex: Expressions, sums: Sums, parts: Sequence[Part]) -> None:
+    """Add a term to the accumulators of all parts."""
+    frames = [Frame() for _ in parts]
+    for target, op, value in sums:
+        for part, frame in zip(parts, frames, strict=True):
+            with part.entered(ex, frame):
+                _accumulate(ex, part.slots[target], target.dtype, op, ex.wide(value))
+
+
+def _accumulate(
+    ex: Expressions, slot: tuple[str, int], dtype: np.dtype[Any], op: str, value: Value
+) -> None:
+    place, lanes = slot
+    kind = register_type(dtype, lanes)
+    old = Value(ex.writer.define(f"load {kind}, ptr {place}"), lanes)
+    new = ex.operations.accumulate(op, dtype, old, value)
+    ex.writer.line(f"store {kind} {new.ref}, ptr {place}")
+
+
+def _factors(sums: Sums, index: Scalar, last: Vector) -> list[tuple[Scalar, Scalar]] | None:
+    """The factors of each term, first the one without columns, if terms are added together."""
+    places = Coefficients(index)
+    found = []
+    for target, op, value in sums:
+        if op != "add" or value.op != "mul" or last.lanes * target.dtype.itemsize > NARROW:
+            return None
+        by_column = [last.index in postorder([x]) for x in value.args]
+        if sorted(by_column) != [False, True]:
+            return None
+        left, right = value.args if by_column[1] else value.args[::-1]
+        for x in postorder([left]):
+            is_load = x.op == "load"
+            if places.of_element(x.attribute, x.args) not in (0, 1) if is_load else stays(x):
+                return None
+        found.append((left, right))
+    return found
+
+
+def _reduce_together(
+    ex: Expressions,
+    loop: Loop,
+    over: tuple[Scalar, str, str],  # the index of the terms, their start and stop
+    sums: Sums,
+    factors: Sequence[tuple[Scalar, Scalar]],
+    parts: Sequence[Part],
+) -> str:
+    """Emit a loop over groups of terms; returns the first term that is left."""
+    define, (index, start, stop) = ex.writer.define, over
+    *others, last = parts
+    count = last.vector.lanes
+    lanes, dtype = count * TOGETHER, sums[0][0].dtype
+    slots = _cleared(ex, sums, lanes)
+    along = Part(Vector(index, TOGETHER, start, Coefficients(index)), None)
+    with along.entered(ex):
+        ex.compute_places([left for left, _ in factors], index)
+    length = ("i64", define(f"sub nsw i64 {stop}, {start}"))
+    length = ("i64", ex.writer.call("llvm.smax.i64", "i64", [length, ("i64", "0")]))
+    whole = define(f"and i64 {length[1]}, {-TOGETHER}")
+    end = define(f"add nsw i64 {start}, {whole}")
+    with loop(start, end, TOGETHER) as counter:
+        rows: dict[Scalar, list[str]] = {right: [] for _, right in factors}
+        for number in range(TOGETHER):
+            with ex.bound(index, define(f"add nsw i64 {counter}, {number}")):
+                _add_term(ex, sums, others)
+                with last.entered(ex, Frame()):
+                    for right, found in rows.items():
+                        found.append(ex.wide(right).ref)
+        wide = {right: _joined(ex, found, dtype, count) for right, found in rows.items()}
+        along.vector.base, frame = counter, Frame()
+        for (target, op, _), (left, right) in zip(sums, factors, strict=True):
+            with along.entered(ex, frame):
+                four = ex.wide(left).ref
+            numbers = [lane // count for lane in range(lanes)]
+            pair, kind = (four, four), register_type(dtype, TOGETHER)
+            repeated = Value(chosen(ex.writer, pair, kind, numbers), lanes)
+            product = ex.operations.apply("mul", dtype, [repeated, wide[right]], [dtype] * 2)
+            _accumulate(ex, slots[target], dtype, op, product)
+    for target, op, _ in sums:
+        place, kind = slots[target][0], register_type(dtype, lanes)
+        total = Value(define(f"load {kind}, ptr {place}"), lanes)
+        while total.lanes > count:
+            total = ex.operations.halved(op, dtype, total)
+        _accumulate(ex, last.slots[target], dtype, op, total)
+    return end
+
+
+def _joined(ex: Expressions, vectors: Sequence[str], dtype: np.dtype[Any], lanes: int) -> Value:
+    """Vectors one behind the other, as one vector; their number is a power of two."""
+    while len(vectors) > 1:
+        kind, lanes = register_type(dtype, lanes), 2 * lanes
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [chosen(ex.writer, pair, kind, range(lanes)) for pair in pairs]
+    return Value(vectors[0], lanes)

@@ -12,115 +12,15 @@ threads; neither do the bits of a result.
 
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import stride_of
 from functrans.loop.target import Target
+from functrans.lower.product.limits import Blocking, Extents, extents_of
 from functrans.lower.product.packing import gaps, is_dense
-from functrans.lower.select.root import Contraction, extent_of
-
-
-class Blocking(NamedTuple):
-    """The sizes of blocks of matrix products.
-
-    Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
-    (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
-    of 64 columns), `largest_in_place`, `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700
-    rows, 30 KB to 60 MB), on a core with AVX-512; `rows_in_place`, `page` (2 to 1000 rows),
-    `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`, `packed_bytes`,
-    `few_bytes`, `shortest_line`, `most_rows`, `few_masked_tiles` and `lone_vector` (5 to 300 terms,
-    3 to 120 columns) on one without.
-    """
-
-    depth_bytes: int = 1536
-    """Bytes of a row's terms that are packed together, at least: 384 terms in float32."""
-    deepest_bytes: int = 6144
-    """The same for a left operand that is read in place, with AVX-512, where the second-level cache
-    holds the rows of a block: sums are added to memory less often."""
-    panel_bytes: int = 24 << 10
-    """Bytes of a packed panel, at least, if there are enough terms: most of a first-level cache."""
-    rows: int = 48
-    """Rows of a block: enough to make up for reading the panels again for each block."""
-    columns: int = 512
-    """The most columns of a block, where the operations that follow do not need whole rows."""
-    narrow_bytes: int = 1024
-    """The most bytes of a row of such a block."""
-    fewest_blocks: int = 8
-    """Blocks that keep all threads busy, where there are enough rows and columns."""
-    packed_bytes: int = 512
-    """About the bytes of a row of the right operand, contiguous in memory, packed at a time."""
-    few_bytes: int = 1 << 18
-    """The most bytes of an operand that is packed panel by panel, or tile by tile."""
-    shortest_line: int = 32
-    """The fewest bytes of one term of a tile for which several tiles are packed side by side."""
-    few_panels: int = 2
-    """The most panels of a block for which a strided left operand is read in place: a packed copy
-    is profitable if it is read more often."""
-    rows_in_place: int = 96
-    """The most rows for which the right operand is read in place; with AVX-512, only if it fits
-    into the cache."""
-    few_masked_tiles: int = 8
-    """The most tiles below each other for which it is, without AVX-512, where tiles have columns
-    beyond the last one: loops over terms then need masks, which take several instructions."""
-    largest_in_place: int = 96 << 10
-    """The most bytes of a right operand that is read in place for any number of rows, with AVX-512:
-    a panel's rows are in many pages, and hardware does not prefetch across these."""
-    contiguous_bytes: int = 512
-    """The most bytes between rows of a right operand that is read in place for any number of rows,
-    with AVX-512, if it fits into the cache: a page has many of its rows."""
-    largest_for_a_tile: int = 1 << 24
-    """The same for a single tile, unless it has few rows: a packed copy is read once."""
-    fewest_tiles: int = 4
-    """The most tiles below each other for a right operand whose rows share sets of a cache, if it
-    fits into the cache."""
-    page: int = 4096
-    """Bytes: rows whose distance is a multiple of this share sets of a cache."""
-    few_terms: int = 64
-    """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
-    most_thin: int = 8
-    """The most columns of a product whose vectors go along terms: each column has a vector of
-    partial sums."""
-    shortest_thin: int = 10
-    """The fewest terms for each column of such a product: at the end, the lanes of each vector are
-    added up."""
-    thin_rows: int = 240
-    """Rows of a block of such a product."""
-    few_registers: int = 16
-    """The most registers of a machine without AVX-512. Its second-level cache is small (half a
-    megabyte): each panel is prefetched while the one before it is read."""
-    most_rows: int = 10
-    """The most rows of a tile on such a machine: each row's address takes a general register, which
-    counters need, too."""
-    few_rows: int = 7
-    """The most rows for which tiles always have two vectors, so that enough independent sums are in
-    flight."""
-    fewest_rows: int = 3
-    """The most rows for which tiles have four vectors."""
-    rows_of_packing_blocks: int = 250
-    """The most rows of a product whose blocks have all rows, and pack their part of the right
-    operand, if the right operand is larger than the cache. With more rows, a stretch of terms is
-    either too short, or has too few columns: memory is read faster in long pieces."""
-    block_bytes: int = 190_000
-    """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
-    few_tiles_of_wholes: int = 2
-    """The most tiles below each other for which a block that is a whole matrix reads the right
-    operand in place, if it may (measured: 1 to 16); four times as many without AVX-512, where only
-    half of the loads cross cache lines."""
-    largest_of_wholes: int = 1 << 23
-    """The most bytes of all right operands of the stack for which it does: larger ones are not in a
-    cache, and come from memory faster if whole rows of them are packed."""
-    fewest_packed: int = 32
-    """The fewest terms of a stretch in a block that packs both operands."""
-    enough_sums: int = 12
-    """Vectors of sums in a tile that hide the latency of an addition."""
-    missing_sum: float = 0.025
-    """The cost of each vector that is missing from these, as a part of the time of a tile."""
-    single_vector: float = 1.15
-    """The cost of a column in tiles of one vector, relative to tiles of two."""
-    lone_vector: float = 1.8
-    """The same without AVX-512, where each row's address takes a general register."""
+from functrans.lower.product.tiles import height_of, tile_of, tile_of_vectors
+from functrans.lower.select.root import Contraction
 
 
 class Blocks(NamedTuple):
@@ -136,22 +36,6 @@ class Blocks(NamedTuple):
     # Whether a block, which has all rows, packs its part of the right operand, a stretch at a time.
     # Otherwise the whole operand is packed beforehand, unless it is read in place.
     packs: bool = False
-
-
-class Extents(NamedTuple):
-    """How many matrices there are, and their rows, columns and terms."""
-
-    batch: int
-    rows: int
-    columns: int
-    terms: int
-
-
-def extents_of(root: Contraction) -> Extents:
-    """The extents of a product."""
-    assert root.counter is not None
-    batch, rows, columns = (prod(map(extent_of, loops)) for loops in root.sides)
-    return Extents(batch, rows, columns, extent_of(root.counter))
 
 
 def form_of(size: Extents, blocks: Blocks) -> str:
@@ -184,11 +68,8 @@ def blocks_of(
         height = -(-size.rows // tiles)  # rows beyond the last one would be computed in vain
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
-    width, vectors = _width(size.rows, size.columns, target, itemsize)
-    if _are_three_better(root, target, vectors):
-        width, vectors = 3 * target.lanes(itemsize), 3
-    width = _in_fewer_lanes(root, target, width)
-    height = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors)
+    width, vectors, most = tile_of(root, target, in_vectors)
+    height = height_of(size.rows, most, vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
@@ -199,7 +80,7 @@ def blocks_of(
     depth = _depth(size.terms, line, itemsize, limits, depth_bytes)
     tiles = -(-size.rows // height)
     stretches = -(-size.terms // depth)
-    one = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors, divides=True)
+    one = height_of(size.rows, most, vectors, limits, in_vectors, divides=True)
     below = -(-size.rows // one)
     few = _terms_of_wholes(root, target, below, one, panels * width) if is_alone else 0
     if few:
@@ -313,6 +194,8 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
         return tiles <= limits.fewest_tiles and not _is_larger(root, target.cache)
     if not has_many_registers:
         return rows <= limits.rows_in_place
+    if rows <= limits.rows_beyond_cache and 2 * distance <= limits.page:
+        return not _is_larger(root, 5 * target.cache // 4)
     few_or_near = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
     return not _is_larger(root, target.cache if few_or_near else limits.largest_in_place)
 
@@ -368,11 +251,11 @@ def blocks_by_rows(
     Where loops are ``narrowed``, the height of the tiles of a sum is a power of two.
     """
     limits, size, itemsize = target[Blocking], extents_of(root), root.target.dtype.itemsize
-    width, vectors = _width(size.rows, size.columns, target, itemsize)
-    most, panels = _most_rows(target, vectors), -(-size.columns // width)
+    width, vectors, most = tile_of_vectors(size.rows, size.columns, target, itemsize)
+    panels = -(-size.columns // width)
     if is_sum:
         power = 1 << most.bit_length() - 1
-        height = power if narrowed else _height(size.rows, most, vectors, limits)
+        height = power if narrowed else height_of(size.rows, most, vectors, limits)
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
     heights = [n for n in range(1, most + 1) if rows % n == 0]
     enough = [n for n in heights if n * vectors >= limits.enough_sums and size.rows % n == 0]
@@ -389,95 +272,6 @@ def _even(extent: int, length: int) -> int:
     """A length near the given one, with which the last part is not much shorter than the others."""
     lengths = range(-(-2 * length // 3), min(4 * length // 3, extent) + 1)
     return min(lengths, key=lambda n: (-(-extent // n) * n, -n))
-
-
-def _width(rows: int, columns: int, target: Target, itemsize: int) -> tuple[int, int]:
-    """The number of columns of a tile, and the number of its vectors."""
-    limits, lanes = target[Blocking], target.lanes(itemsize)
-    single_vector = _single_vector(target)
-    while lanes > 1 and lanes // 2 >= columns:
-        lanes //= 2
-    one = -(-columns // lanes) * single_vector
-    two = -(-columns // (2 * lanes)) * 2
-    if columns <= lanes or (one < two and rows > limits.few_rows):
-        return lanes, 1
-    few = rows <= limits.fewest_rows and columns >= 4 * lanes
-    return (4 * lanes, 4) if few else (2 * lanes, 2)
-
-
-def _single_vector(target: Target) -> float:
-    """The cost of a column in tiles of one vector, relative to other tiles."""
-    limits = target[Blocking]
-    return limits.single_vector if target.registers > limits.few_registers else limits.lone_vector
-
-
-def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
-    """Whether tiles of three vectors have fewer unused lanes beyond the last column.
-
-    Not if columns are transposed while they are packed, because that works by halves of vectors.
-    With AVX-512, not if they are packed at all.
-    """
-    size, limits = extents_of(root), target[Blocking]
-    lanes = target.lanes(root.target.dtype.itemsize)
-    tiles = -(-size.rows // _most_rows(target, 3))
-    right, counter = root.factors[1], root.counter
-    assert counter is not None
-    as_it_lies = gaps(right, counter) > gaps(right, root.sides[2][-1])
-    if target.registers > limits.few_registers:
-        as_it_lies = reads_columns_in_place(root, target, tiles)
-    if vectors > 2 or root.shared_rows or lanes == 1 or not as_it_lies:
-        return False
-    three, one = -(-size.columns // (3 * lanes)) * 3, -(-size.columns // lanes)
-    return three < (one * _single_vector(target) if vectors == 1 else one + one % 2)
-
-
-def _in_fewer_lanes(root: Contraction, target: Target, width: int) -> int:
-    """The width of tiles with a narrower last vector, if there is a single tile in a row.
-
-    With AVX-512, where many cores execute instructions on half a vector in half the time. The last
-    vector has half the lanes, or a quarter if columns fill it: then, it needs no mask.
-    """
-    columns, lanes = extents_of(root).columns, target.lanes(root.target.dtype.itemsize)
-    is_avx512 = target.registers > target[Blocking].few_registers and lanes >= 8
-    left = columns % lanes
-    is_narrow = 0 < left <= lanes // 2 and lanes < columns < width
-    if not (is_avx512 and is_narrow) or root.shared_rows:
-        return width
-    return columns if left == lanes // 4 else columns - left + lanes // 2
-
-
-def _most_rows(target: Target, vectors: int) -> int:
-    """The most rows of a tile of so many vectors: sums take three quarters of the registers."""
-    limits, most = target[Blocking], max(3 * target.registers // (4 * vectors), 1)
-    return min(most, limits.most_rows) if target.registers <= limits.few_registers else most
-
-
-def _height(
-    rows: int,
-    most: int,
-    vectors: int,
-    limits: Blocking,
-    in_vectors: bool = False,
-    divides: bool = False,
-) -> int:
-    """The rows of a tile: few rows are left over, and enough independent sums are in flight.
-
-    With ``divides``, no rows are left over, if that is possible.
-    """
-
-    def cost(height: int) -> float:
-        missing = max(limits.enough_sums - height * vectors, 0)
-        return -(-rows // height) * height * (1 + limits.missing_sum * missing)
-
-    power = 1 << most.bit_length() - 1
-    if in_vectors and rows > power and power * vectors >= limits.enough_sums:
-        return power
-    fewest = min(max(most // 2, 1), rows)
-    heights = range(fewest, most + 1)
-    if in_vectors and most > 1:
-        heights = range(fewest + fewest % 2, most + 1, 2)
-    whole = [height for height in heights if divides and rows % height == 0]
-    return min(whole or heights, key=lambda height: (cost(height), -height))
 
 
 def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: int) -> int:

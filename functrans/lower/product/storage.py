@@ -8,12 +8,8 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower.product.bands import ALL, Band, Bands, bands_of
-from functrans.lower.product.blocking import (
-    Blocking,
-    Blocks,
-    extents_of,
-    reads_columns_in_place,
-)
+from functrans.lower.product.blocking import Blocks, reads_columns_in_place
+from functrans.lower.product.limits import Blocking, extents_of
 from functrans.lower.product.packing import Operand
 from functrans.lower.select.root import Contraction
 

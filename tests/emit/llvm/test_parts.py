@@ -32,12 +32,12 @@ def tile(columns, lanes, whole, dtype, op=None):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("lanes", [6, 12, 24])
+@pytest.mark.parametrize("lanes", [6, 12, 20, 24])
 @pytest.mark.parametrize("columns", [1, 7, 16, 17, 20, 24, 25, 48, 60])
 @pytest.mark.parametrize(("op", "instructions"), [(None, ()), ("add", ()), (None, {"pieces"})])
 def test_sums_are_those_of_each_column(columns, lanes, dtype, op, instructions):
     rng = np.random.default_rng(0)
-    for terms in (0, 1, 5):
+    for terms in (0, 1, 5, 8):
         x = rng.integers(-9, 9, (2, terms)).astype(dtype)
         y = rng.integers(-9, 9, (terms, columns)).astype(dtype)
         out = np.full((2, columns), 3, dtype)
@@ -49,6 +49,14 @@ def test_sums_are_those_of_each_column(columns, lanes, dtype, op, instructions):
 def test_no_vector_has_another_number_of_lanes():
     text = emit(tile(size(0), 24, True, np.float64))
     assert "<16 x double>" in text and "<8 x double>" in text and "<24 x double>" not in text
+    native.compile_object(text)
+
+
+def test_a_short_last_part_adds_four_terms_at_once():
+    repeated = "<16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 1, "
+    assert repeated not in emit(tile(size(0), 24, True, np.float32))
+    text = emit(tile(size(0), 20, True, np.float32))
+    assert text.count(repeated) == 2  # one for each row
     native.compile_object(text)
 
 

@@ -12,12 +12,8 @@ from functrans.loop.nodes import index
 from functrans.loop.scalar import const
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import (
-    Blocking,
-    blocks_by_rows,
-    blocks_of,
-    reads_columns_in_place,
-)
+from functrans.lower.product.blocking import blocks_by_rows, blocks_of, reads_columns_in_place
+from functrans.lower.product.limits import Blocking
 from functrans.lower.select.root import Contraction
 
 AVX2 = replace(CPU, vector_bytes=32, registers=16)
@@ -130,19 +126,33 @@ def test_three_vectors_of_columns_are_one_tile():
     assert blocks_of(root, AVX2, False).width == 8
 
 
-@pytest.mark.parametrize(
-    ("columns", "width"), [(17, 24), (20, 20), (24, 24), (25, 32), (36, 36), (40, 40)]
-)
-def test_the_last_vector_of_the_only_tile_may_be_narrower(columns, width):
-    row, column, term = index("i", 100), index("j", columns), index("k", 64)
-    x, y = buffer("x", np.float32, (100, 64)), buffer("y", np.float32, (64, columns))
-    root = replace(
-        product(100, columns, 64), loops=(row, column), sides=((), (row,), (column,)),
+def stored(rows, columns, terms):
+    """A product of arrays in memory, in float32."""
+    row, column, term = index("i", rows), index("j", columns), index("k", terms)
+    x, y = buffer("x", np.float32, (rows, terms)), buffer("y", np.float32, (terms, columns))
+    return replace(
+        product(rows, columns, terms), loops=(row, column), sides=((), (row,), (column,)),
         counter=term, factors=(load(x, (row, term)), load(y, (term, column))),
     )  # fmt: skip
-    found = blocks_of(root, CPU, False)
-    assert (found.width, found.panels) == (width, 1)
-    assert blocks_of(product(100, columns + 64, 64), CPU, False).width == 32
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [(17, 20), (20, 20), (24, 24), (25, 32), (36, 36), (40, 40), (100, 52), (200, 40), (96, 32)],
+)
+def test_the_last_vector_of_a_tile_may_be_narrower(columns, width):
+    """A half, or a quarter; as few lanes as possible are beyond the last column."""
+    found = blocks_of(stored(100, columns, 64), CPU, False)
+    assert found.width == width
+    vectors = -(-width // 16)
+    assert found.height * vectors + vectors + 1 <= CPU.registers
+    assert blocks_of(stored(100, columns, 64), AVX2, False).width % 8 == 0
+
+
+def test_tiles_of_short_sums_begin_where_rows_of_cache_lines_do():
+    """Of five terms, storing takes most of the time; rows of 100 columns are at any place."""
+    assert blocks_of(stored(100, 200, 5), CPU, False).width % 16 == 0
+    assert blocks_of(stored(100, 100, 5), CPU, False).width == 52
 
 
 def test_a_right_operand_whose_rows_are_near_is_read_in_place():
@@ -161,6 +171,16 @@ def test_a_right_operand_whose_rows_are_near_is_read_in_place():
     assert read_in_place(20) and read_in_place(64)
     assert not read_in_place(65)  # 96 KB and more
     assert not read_in_place(64, 2600)  # more than the cache
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "in_place"),
+    [(20, 400, 700, True), (21, 400, 700, False), (20, 400, 900, False), (20, 700, 400, False)],
+)
+def test_few_rows_read_an_operand_a_little_larger_than_the_cache_in_place(
+    rows, columns, terms, in_place
+):
+    assert reads_columns_in_place(stored(rows, columns, terms), CPU, 4) is in_place
 
 
 @pytest.mark.parametrize("in_vectors", [False, True])

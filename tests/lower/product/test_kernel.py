@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from functrans import config, grad, jit, vmap
 from functrans.loop.target import CPU
-from functrans.lower.product.blocking import Blocking
+from functrans.lower.product.limits import Blocking
 from functrans.ops.linalg.compiled.forms import Forms
 from functrans.run.code import host
 from tests.targets import take_host_for
@@ -288,6 +288,22 @@ def test_several_columns_are_mirrored_at_once():
     x = array(300, 300)
     (symmetric,) = [text for text in kernels(lambda x: x @ x.T, x) if "sum0" in text]
     assert "for group in" in symmetric  # of columns, whose vectors are transposed in registers
+
+
+@pytest.mark.parametrize("columns", [17, 20, 50, 52, 100])
+def test_a_quarter_of_a_vector_adds_four_terms_at_once(columns):
+    """Whichever terms are left, and whatever is beyond the last column of the right operand."""
+    for dtype, rtol in ((np.float32, 1e-4), (np.float64, 1e-10)):
+        for terms in (5, 50, 51):
+            x, y = array(27, terms, dtype=dtype), array(terms, columns, dtype=dtype)
+            check(lambda x, y: (x @ y, np.tanh(x) @ y, x @ (2 * y)), x, y, rtol=rtol)
+
+
+@pytest.mark.parametrize("terms", [20, 60])
+def test_a_matrix_times_its_transpose_is_symmetric_bit_by_bit(terms):
+    for dtype in (np.float32, np.float64):
+        found = jit(lambda x: x @ x.T)(array(100, terms, dtype=dtype))
+        np.testing.assert_array_equal(found, found.T)
 
 
 def test_bits_of_symmetric_products_do_not_depend_on_the_number_of_threads(monkeypatch):

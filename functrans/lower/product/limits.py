@@ -1,0 +1,144 @@
+"""Thresholds of matrix products, and their extents."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from functrans.lower.select.root import Contraction, extent_of
+
+
+class Blocking(NamedTuple):
+    """The sizes of blocks of matrix products.
+
+    Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
+    (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (10 to 784 rows, 10 to
+    300 columns), `other_vectors`, `quarter_vector`, `sums_together`, `widest` and
+    `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`,
+    `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
+    with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `shortest_thin` with
+    vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
+    `few_masked_tiles` and `lone_vector` (5 to 300 terms, 3 to 120 columns) on one without.
+    """
+
+    depth_bytes: int = 1536
+    """Bytes of a row's terms that are packed together, at least: 384 terms in float32."""
+    deepest_bytes: int = 6144
+    """The same for a left operand that is read in place, with AVX-512, where the second-level cache
+    holds the rows of a block: sums are added to memory less often."""
+    panel_bytes: int = 24 << 10
+    """Bytes of a packed panel, at least, if there are enough terms: most of a first-level cache."""
+    rows: int = 48
+    """Rows of a block: enough to make up for reading the panels again for each block."""
+    columns: int = 512
+    """The most columns of a block, where the operations that follow do not need whole rows."""
+    narrow_bytes: int = 1024
+    """The most bytes of a row of such a block."""
+    fewest_blocks: int = 8
+    """Blocks that keep all threads busy, where there are enough rows and columns."""
+    packed_bytes: int = 512
+    """About the bytes of a row of the right operand, contiguous in memory, packed at a time."""
+    few_bytes: int = 1 << 18
+    """The most bytes of an operand that is packed panel by panel, or tile by tile."""
+    shortest_line: int = 32
+    """The fewest bytes of one term of a tile for which several tiles are packed side by side."""
+    few_panels: int = 3
+    """The most panels of a block for which a strided left operand is read in place: a packed copy
+    is profitable if it is read more often."""
+    rows_in_place: int = 96
+    """The most rows for which the right operand is read in place; with AVX-512, only if it fits
+    into the cache."""
+    rows_beyond_cache: int = 20
+    """The most rows for which it may be a quarter larger than the cache, with AVX-512, if a page
+    has two of its rows."""
+    few_masked_tiles: int = 8
+    """The most tiles below each other for which it is, without AVX-512, where tiles have columns
+    beyond the last one: loops over terms then need masks, which take several instructions."""
+    largest_in_place: int = 96 << 10
+    """The most bytes of a right operand that is read in place for any number of rows, with AVX-512:
+    a panel's rows are in many pages, and hardware does not prefetch across these."""
+    contiguous_bytes: int = 512
+    """The most bytes between rows of a right operand that is read in place for any number of rows,
+    with AVX-512, if it fits into the cache: a page has many of its rows."""
+    largest_for_a_tile: int = 1 << 24
+    """The same for a single tile, unless it has few rows: a packed copy is read once."""
+    fewest_tiles: int = 4
+    """The most tiles below each other for a right operand whose rows share sets of a cache, if it
+    fits into the cache."""
+    page: int = 4096
+    """Bytes: rows whose distance is a multiple of this share sets of a cache."""
+    few_terms: int = 64
+    """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
+    most_thin: int = 8
+    """The most columns of a product whose vectors go along terms: each column has a vector of
+    partial sums."""
+    shortest_thin: int = 10
+    """The fewest terms for each column of such a product: at the end, the lanes of each vector are
+    added up."""
+    thin_rows: int = 240
+    """Rows of a block of such a product."""
+    few_registers: int = 16
+    """The most registers of a machine without AVX-512. Its second-level cache is small (half a
+    megabyte): each panel is prefetched while the one before it is read."""
+    most_rows: int = 10
+    """The most rows of a tile on such a machine: each row's address takes a general register, which
+    counters need, too."""
+    few_rows: int = 7
+    """The most rows for which tiles always have two vectors, so that enough independent sums are in
+    flight."""
+    fewest_rows: int = 3
+    """The most rows for which tiles have four vectors; with AVX-512, the fewest rows of a tile, if
+    there are as many."""
+    rows_of_packing_blocks: int = 250
+    """The most rows of a product whose blocks have all rows, and pack their part of the right
+    operand, if the right operand is larger than the cache. With more rows, a stretch of terms is
+    either too short, or has too few columns: memory is read faster in long pieces."""
+    block_bytes: int = 190_000
+    """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
+    few_tiles_of_wholes: int = 2
+    """The most tiles below each other for which a block that is a whole matrix reads the right
+    operand in place, if it may (measured: 1 to 16); four times as many without AVX-512, where only
+    half of the loads cross cache lines."""
+    largest_of_wholes: int = 1 << 23
+    """The most bytes of all right operands of the stack for which it does: larger ones are not in a
+    cache, and come from memory faster if whole rows of them are packed."""
+    fewest_packed: int = 32
+    """The fewest terms of a stretch in a block that packs both operands."""
+    enough_sums: int = 12
+    """Vectors of sums in a tile that hide the latency of an addition."""
+    missing_sum: float = 0.025
+    """The cost of each vector that is missing from these, as a part of the time of a tile."""
+    single_vector: float = 1.15
+    """The cost of a column in tiles of one vector, relative to tiles of two."""
+    lone_vector: float = 1.8
+    """The same without AVX-512, where each row's address takes a general register."""
+    other_vectors: float = 0.01
+    """The cost of each vector above or below two in a row of a tile, with AVX-512, as a part of its
+    time."""
+    rows_of_copies: int = 8
+    """The same for tiles that are copied by vectors along their rows."""
+    shortest_unaligned: int = 16
+    """The fewest terms for which tiles side by side need not begin at cache lines of a result whose
+    rows do, or every other row: with fewer, storing vectors takes much of the time."""
+    widest: int = 6
+    """The most whole vectors in a row of a tile, with AVX-512."""
+    quarter_vector: float = 0.375
+    """The time of a quarter of a vector for which four terms are added at once, in vectors."""
+    sums_together: int = 18
+    """The most vectors of sums of such a tile; with more, some are spilled."""
+
+
+class Extents(NamedTuple):
+    """How many matrices there are, and their rows, columns and terms."""
+
+    batch: int
+    rows: int
+    columns: int
+    terms: int
+
+
+def extents_of(root: Contraction) -> Extents:
+    """The extents of a product."""
+    assert root.counter is not None
+    batch, rows, columns = (prod(map(extent_of, loops)) for loops in root.sides)
+    return Extents(batch, rows, columns, extent_of(root.counter))
