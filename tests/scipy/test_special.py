@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special as sc
 
-from functrans import grad, jit
+from functrans import grad, hessian, jit
 from functrans.errors import NotDifferentiableError
 from functrans.scipy import special
 
@@ -222,3 +222,30 @@ def test_slopes_of_a_mean_of_negative_numbers():
 def test_a_gamma_share_at_0_does_not_depend_on_the_rate(name):
     """Where the density is infinite."""
     assert jit(grad(getattr(special, name)))(2.0, 0.5, 0.0) == 0
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("r", [1e-8, 1.0, 2e6, -1e8])
+def test_derivatives_of_a_pseudo_huber_loss_do_not_cancel(delta, r):
+    x = np.array([delta, r])
+    width, step = mp.mpf(delta), mp.mpf(r)
+    with mp.workdps(120):
+        size = mp.sqrt(width**2 + step**2)
+        mixed = step / size - width**2 * step / size**3
+        expected = [
+            [3 * width / size - (width / size) ** 3 - 2, mixed],
+            [mixed, (width / size) ** 3],
+        ]
+        slopes = [(size - width) ** 2 / size, width * step / size]
+
+    def loss(x):
+        return special.pseudo_huber(x[0], x[1])
+
+    np.testing.assert_allclose(jit(grad(loss))(x), np.array(slopes, float), rtol=4e-15)
+    np.testing.assert_allclose(jit(hessian(loss))(x), np.array(expected, float), rtol=4e-15)
+
+
+def test_slopes_of_a_pseudo_huber_loss_far_out():
+    for delta, r in (np.array([1.0, -1e200]), np.array([1e-10, 1e10], np.float32)):
+        slopes = grad(special.pseudo_huber, argnums=(0, 1))(delta, r)
+        np.testing.assert_array_equal(slopes, [abs(r), np.copysign(delta, r)])
