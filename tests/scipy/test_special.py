@@ -249,3 +249,28 @@ def test_slopes_of_a_pseudo_huber_loss_far_out():
     for delta, r in (np.array([1.0, -1e200]), np.array([1e-10, 1e10], np.float32)):
         slopes = grad(special.pseudo_huber, argnums=(0, 1))(delta, r)
         np.testing.assert_array_equal(slopes, [abs(r), np.copysign(delta, r)])
+
+
+@pytest.mark.parametrize("z", [-7.3, -2.5, 0.5])
+@pytest.mark.parametrize("m", [-1.0, 1.0, 2.0, 0.4])
+def test_curvatures_of_rising_factorials_on_the_left(z, m):
+    """Also where the second operand is whole, and the sine of its half turns 0."""
+    value = mp.rf(z, m)
+    (of_end, slope_of_end), (of_z, slope_of_z) = (
+        [mp.psi(n, x) for n in (0, 1)] for x in (z + m, z)
+    )
+    across = value * ((of_end - of_z) * of_end + slope_of_end)
+    first = value * ((of_end - of_z) ** 2 + slope_of_end - slope_of_z)
+    expected = [[first, across], [across, value * (of_end**2 + slope_of_end)]]
+    found = jit(hessian(lambda x: special.poch(x[0], x[1])))(np.array([z, m]))
+    scale = float(abs(value * (of_end**2 + of_z**2 + slope_of_end + slope_of_z)))
+    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-12, atol=1e-13 * scale)
+
+
+def test_slopes_by_small_steps_on_the_left():
+    """A binomial coefficient beside that of 0, and a beta function beside its pole."""
+    n, step = -2.5, 1e-12
+    found = jit(grad(special.binom))(n, step)
+    assert found == pytest.approx(step * float(mp.psi(1, n + 1)), rel=1e-11)
+    found = jit(grad(special.beta, argnums=1))(step, n)
+    assert found == pytest.approx(-float(mp.psi(1, n)), rel=1e-11)
