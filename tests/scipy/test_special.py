@@ -274,3 +274,13 @@ def test_slopes_by_small_steps_on_the_left():
     assert found == pytest.approx(step * float(mp.psi(1, n + 1)), rel=1e-11)
     found = jit(grad(special.beta, argnums=1))(step, n)
     assert found == pytest.approx(-float(mp.psi(1, n)), rel=1e-11)
+
+
+@pytest.mark.parametrize("x", [-1 + 1e-9, 1 - 1e-6, 1 - 1e-12, 1.0])
+def test_slopes_of_legendre_functions_near_the_ends(x):
+    def polynomial(x):
+        return special.lpmv(0.0, 4.0, x)
+
+    slope, curvature = (140 * x**3 - 60 * x) / 8, (420 * x**2 - 60) / 8
+    assert jit(grad(polynomial))(x) == pytest.approx(slope, rel=1e-13)
+    assert jit(grad(grad(polynomial)))(x) == pytest.approx(curvature, rel=1e-13)
