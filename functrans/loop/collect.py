@@ -456,7 +456,9 @@ class Accesses:
                 # it may be any element within the bounds
                 if exact.size * (more.high - more.low + 1) > LARGEST:
                     exact, more = np.asarray(0), Unknown(low, high)
-                anywhere = np.arange(more.low, more.high + 1, dtype=int)
+                # those of a larger buffer are not compared: that is refused later
+                step = 1 if more.high - more.low < LARGEST else more.high - more.low
+                anywhere = np.arange(more.low, more.high + 1, step, dtype=int)
                 exact, anywhere = aligned(exact, along(extra, anywhere, extra + 1))
                 value = np.asarray(exact + anywhere)
                 extra += 1

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from functrans.errors import PlanError
-from functrans.loop.access import Scenario
+from functrans.loop.access import Array, Scenario
 from functrans.loop.collect import Accesses
 from functrans.loop.decisions import Decisions
 from functrans.loop.domain import Fault, TooLarge
@@ -77,6 +77,11 @@ def _broken(promise: str) -> PlanError:
     )
 
 
+def _all(one: Buffer) -> Array:
+    """All elements of a buffer, however many they are, in one byte."""
+    return np.broadcast_to(np.True_, one.count)
+
+
 class _Plan:
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
         self.plan = plan
@@ -86,7 +91,7 @@ class _Plan:
         self.temporaries = list(plan.offsets)
         self.starts = np.array(list(plan.offsets.values()), np.int64)
         self.stops = self.starts + np.array([one.nbytes for one in self.temporaries], np.int64)
-        self.written = {one: np.ones(one.count, bool) for one in plan.inputs}
+        self.written = {one: _all(one) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
             self.written.setdefault(one, np.zeros(one.count, bool))
         exits = [step.exit for step in plan.steps if step.exit is not None]
@@ -106,9 +111,8 @@ class _Plan:
             else:
                 self._checked(step)
         for number, one in enumerate(self.plan.outputs):
-            missing = np.flatnonzero(~self.written[one])
-            if missing.size and number not in in_part:
-                index = np.unravel_index(int(missing[0]), one.extents)
+            if not self.written[one].all() and number not in in_part:
+                index = np.unravel_index(int(self.written[one].argmin()), one.extents)
                 where = tuple(map(int, index))
                 raise _broken(f"output {number} is not written at {where}")
 
@@ -165,7 +169,7 @@ class _Plan:
             self.uncertain |= accesses.uncertain
         except TooLarge:
             self.too_large += 1
-            after = {inner: np.ones(one.count, bool) for inner, one in own.items()}
+            after = {inner: _all(one) for inner, one in own.items()}
         self._destroy(changed)
         for inner, outer in own.items():
             if outer in changed:

@@ -1,6 +1,7 @@
 """Plans for fictitious targets, verified and run by the interpreter of the loop language."""
 
 import ast
+import tracemalloc
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from functrans.emit.llvm import kernel as emit_llvm
 from functrans.errors import PlanError
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
+from functrans.ir.types import Aval
 from functrans.loop.domain import Fault
 from functrans.loop.grid import AttentionTile, ProductTile
 from functrans.loop.statements import For, Reduce
@@ -357,3 +359,15 @@ def test_temporaries_that_share_a_place_destroy_each_other():
         evaluate_plan(wrong, operands)
     with pytest.raises(PlanError, match="in the arena is not its own"):
         verify(wrong)
+
+
+def test_large_arrays_are_verified_in_little_memory():
+    """An element at an index from data may be any one of an array, and they are not listed."""
+    graph = jit(np.argmax).lower(Aval((2**24,), np.dtype(np.int8))).graph()
+    plan = pipeline.plan(graph, CPU)
+    tracemalloc.start()
+    try:
+        verify(plan)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

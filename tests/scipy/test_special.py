@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special as sc
 
-from functrans import grad, jit
+from functrans import grad, hessian, jit
 from functrans.errors import NotDifferentiableError
 from functrans.scipy import special
 
@@ -222,3 +222,65 @@ def test_slopes_of_a_mean_of_negative_numbers():
 def test_a_gamma_share_at_0_does_not_depend_on_the_rate(name):
     """Where the density is infinite."""
     assert jit(grad(getattr(special, name)))(2.0, 0.5, 0.0) == 0
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("r", [1e-8, 1.0, 2e6, -1e8])
+def test_derivatives_of_a_pseudo_huber_loss_do_not_cancel(delta, r):
+    x = np.array([delta, r])
+    width, step = mp.mpf(delta), mp.mpf(r)
+    with mp.workdps(120):
+        size = mp.sqrt(width**2 + step**2)
+        mixed = step / size - width**2 * step / size**3
+        expected = [
+            [3 * width / size - (width / size) ** 3 - 2, mixed],
+            [mixed, (width / size) ** 3],
+        ]
+        slopes = [(size - width) ** 2 / size, width * step / size]
+
+    def loss(x):
+        return special.pseudo_huber(x[0], x[1])
+
+    np.testing.assert_allclose(jit(grad(loss))(x), np.array(slopes, float), rtol=4e-15)
+    np.testing.assert_allclose(jit(hessian(loss))(x), np.array(expected, float), rtol=4e-15)
+
+
+def test_slopes_of_a_pseudo_huber_loss_far_out():
+    for delta, r in (np.array([1.0, -1e200]), np.array([1e-10, 1e10], np.float32)):
+        slopes = grad(special.pseudo_huber, argnums=(0, 1))(delta, r)
+        np.testing.assert_array_equal(slopes, [abs(r), np.copysign(delta, r)])
+
+
+@pytest.mark.parametrize("z", [-7.3, -2.5, 0.5])
+@pytest.mark.parametrize("m", [-1.0, 1.0, 2.0, 0.4])
+def test_curvatures_of_rising_factorials_on_the_left(z, m):
+    """Also where the second operand is whole, and the sine of its half turns 0."""
+    value = mp.rf(z, m)
+    (of_end, slope_of_end), (of_z, slope_of_z) = (
+        [mp.psi(n, x) for n in (0, 1)] for x in (z + m, z)
+    )
+    across = value * ((of_end - of_z) * of_end + slope_of_end)
+    first = value * ((of_end - of_z) ** 2 + slope_of_end - slope_of_z)
+    expected = [[first, across], [across, value * (of_end**2 + slope_of_end)]]
+    found = jit(hessian(lambda x: special.poch(x[0], x[1])))(np.array([z, m]))
+    scale = float(abs(value * (of_end**2 + of_z**2 + slope_of_end + slope_of_z)))
+    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-12, atol=1e-13 * scale)
+
+
+def test_slopes_by_small_steps_on_the_left():
+    """A binomial coefficient beside that of 0, and a beta function beside its pole."""
+    n, step = -2.5, 1e-12
+    found = jit(grad(special.binom))(n, step)
+    assert found == pytest.approx(step * float(mp.psi(1, n + 1)), rel=1e-11)
+    found = jit(grad(special.beta, argnums=1))(step, n)
+    assert found == pytest.approx(-float(mp.psi(1, n)), rel=1e-11)
+
+
+@pytest.mark.parametrize("x", [-1 + 1e-9, 1 - 1e-6, 1 - 1e-12, 1.0])
+def test_slopes_of_legendre_functions_near_the_ends(x):
+    def polynomial(x):
+        return special.lpmv(0.0, 4.0, x)
+
+    slope, curvature = (140 * x**3 - 60 * x) / 8, (420 * x**2 - 60) / 8
+    assert jit(grad(polynomial))(x) == pytest.approx(slope, rel=1e-13)
+    assert jit(grad(grad(polynomial)))(x) == pytest.approx(curvature, rel=1e-13)

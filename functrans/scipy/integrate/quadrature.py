@@ -222,6 +222,13 @@ def _limit_of(x: Any) -> Any:
     return x
 
 
+_INSTEAD_OF = {
+    "cauchy": "integrate (func(x) - func(c)) / (x - c) for c = wvar, and add "
+    "func(c) * log((b - c) / (c - a))"
+}
+"""What to write instead of a weight by which the integrand cannot be multiplied."""
+
+
 @within_traces("scipy.integrate:quad")
 def quad(
     func: Callable[..., Any], a: Any, b: Any, args: Any = (), full_output: int = 0,
@@ -274,7 +281,7 @@ def quad(
         "scipy.integrate.quad",
         [
             ("full_output", full_output or None, "leave it out"),
-            ("weight", weight, "multiply the integrand by the weight"),
+            ("weight", weight, _INSTEAD_OF.get(weight, "multiply the integrand by the weight")),
         ],
     )
     args = args if isinstance(args, tuple) else (args,)

@@ -149,7 +149,18 @@ def test_a_fixed_order(n):
 def test_what_is_refused():
     with pytest.raises(errors.UnsupportedNumPyError, match="multiply the integrand by the weight"):
         jit(lambda a: integrate.quad(np.sin, 0.0, a, weight="cos", wvar=1.0))(1.0)
+    with pytest.raises(
+        errors.UnsupportedNumPyError, match=r"\(func\(x\) - func\(c\)\) / \(x - c\)"
+    ):
+        jit(lambda a: integrate.quad(np.sin, 0.0, a, weight="cauchy", wvar=0.5))(1.0)
     with pytest.raises(errors.UnsupportedNumPyError, match="collocation equations"):
         jit(lambda a: integrate.solve_bvp(None, None, a, a))(1.0)
     with pytest.raises(ValueError, match="use quad_vec"):
         jit(lambda a: integrate.quad(lambda x: a * np.ones(2), 0.0, 1.0))(1.0)
+
+
+def test_a_principal_value_by_what_its_refusal_says():
+    b, c = 2.0, 0.9
+    rest = jit(lambda b: integrate.quad(lambda x: (np.exp(x) - np.exp(c)) / (x - c), 0.0, b)[0])(b)
+    expected = scipy.integrate.quad(np.exp, 0.0, b, weight="cauchy", wvar=c)[0]
+    assert rest + np.exp(c) * np.log((b - c) / c) == pytest.approx(expected, rel=1e-10)

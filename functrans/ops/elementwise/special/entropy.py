@@ -10,7 +10,15 @@ from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
-from functrans.ops.elementwise.choice import absolute, masked, maximum, minimum, or_one, select
+from functrans.ops.elementwise.choice import (
+    absolute,
+    masked,
+    maximum,
+    minimum,
+    or_one,
+    select,
+    sign,
+)
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import log_of_base, power, power_less_one, sqrt
@@ -108,24 +116,37 @@ huber: Primitive = special(
 )  # fmt: skip
 
 
-def _steepness(delta: Any, r: Any) -> Any:
-    """``sqrt(1 + (r / delta)**2)``."""
-    quotient = r / or_one(delta)
-    return sqrt(1 + quotient * quotient)
+def _by_the_greater(delta: Any, r: Any) -> tuple[Any, Any, Any]:
+    """Whether ``abs(r) > delta``, the quotient ``q`` by the greater, and ``sqrt(1 + q**2)``.
+
+    In the quotient by the greater, nothing overflows, and second derivatives do not cancel.
+    """
+    far = greater(absolute(r), delta)
+    quotient = select(far, delta, r) / or_one(select(far, absolute(r), delta))
+    return far, quotient, sqrt(1 + quotient * quotient)
 
 
 def _pseudo_huber_by_width(delta: Any, r: Any) -> Any:
-    """``delta (s - 1)**2 / s``, where ``s - 1`` does not cancel."""
-    quotient, s = r / or_one(delta), _steepness(delta, r)
-    excess = quotient * quotient / (s + 1)
-    return delta * (excess * (excess / s))
+    """``delta (s - 1)**2 / s`` for ``s = sqrt(1 + (r / delta)**2)``."""
+    far, quotient, root = _by_the_greater(delta, r)
+    excess, total = quotient * quotient / (root + 1), quotient + root
+    near = delta * (excess * (excess / root))
+    return select(far, absolute(r) / (root * total * total), near)
+
+
+def _pseudo_huber_by_residual(delta: Any, r: Any) -> Any:
+    """``r / sqrt(1 + (r / delta)**2)``."""
+    far, _, root = _by_the_greater(delta, r)
+    return select(far, sign(r) * delta, r) / root
 
 
 pseudo_huber: Primitive = special(
     "pseudo_huber", [reals(1, 2), reals(-3, 3)], scalar=vecmath.pseudo_huber,
     jvp=[
         lambda delta, r, out, dd: dd * masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
-        lambda delta, r, out, dr: dr * masked(greater(delta, 0), r / _steepness(delta, r)),
+        lambda delta, r, out, dr: (
+            dr * masked(greater(delta, 0), _pseudo_huber_by_residual(delta, r))
+        ),
     ],
 )  # fmt: skip
 

@@ -100,9 +100,31 @@ difference_of_polygammas: Primitive = computed(
 )  # fmt: skip
 
 
+def _at_pole(x: Any) -> Any:
+    """Whether the gamma function has a pole there."""
+    return less(x, 1) & equal(np.floor(x), x)
+
+
+def _sine_of_turns(x: Any) -> Any:
+    """``sin(pi x)``, with all digits of the distance from a whole number."""
+    whole = np.rint(x)
+    sign = 1 - 2 * (whole - 2 * np.floor(0.5 * whole))
+    return sign * sin(math.pi * (x - whole))
+
+
 def rise(x: Any, step: Any) -> Any:
-    """``digamma(x + step) - digamma(x)``, with no cancellation where the step is small."""
-    return difference_of_polygammas(x, step, n=0)
+    """``digamma(x + step) - digamma(x)``, with no cancellation where the step is small.
+
+    On the left it is computed by reflection: near poles, the difference would cancel as well.
+    """
+    end = x + step
+    low = less(x, 1) & less(end, 1) & (less(x, 0) | less(end, 0) | _at_pole(x))
+    sines = _sine_of_turns(x) * _sine_of_turns(end)
+    between_poles = equal(sines, 0) & equal(np.floor(step), step)
+    sines = select(low & ~between_poles, sines, 1)
+    turn = select(low, math.pi * _sine_of_turns(step) / sines, 0)
+    start, size = select(low, 1 - x, x), select(low, -step, step)
+    return difference_of_polygammas(start, size, n=0) + turn
 
 
 gammaln_difference: Primitive = computed(
@@ -132,30 +154,12 @@ def _reciprocal(x: Any) -> tuple[Any, Any]:
     return value, _slope_of_rgamma(x, value)
 
 
-def _at_pole(x: Any) -> Any:
-    """Whether the gamma function has a pole there."""
-    return less(x, 1) & equal(np.floor(x), x)
-
-
-def _sine_of_turns(x: Any) -> Any:
-    """``sin(pi x)``, with all digits of the distance from a whole number."""
-    whole = np.rint(x)
-    sign = 1 - 2 * (whole - 2 * np.floor(0.5 * whole))
-    return sign * sin(math.pi * (x - whole))
-
-
 def _slope_of_poch(z: Any, m: Any, out: Any) -> Any:
-    """By reflection on the left, where the difference of logarithmic slopes cancels near poles."""
     end = z + m
     root = _at_pole(z) & ~_at_pole(end)
     rest, slope = _reciprocal(z)
     at_root = gamma(end) * (slope + digamma(end) * rest)
-    low = ~root & less(z, 1) & less(end, 1) & (less(z, 0) | less(end, 0) | _at_pole(z))
-    sines = select(low & ~equal(np.floor(m), m), _sine_of_turns(z) * _sine_of_turns(end), 1)
-    turn = select(low, math.pi * _sine_of_turns(m) / sines, 0)
-    start, step = select(root, 1, z), select(root, 1, m)
-    change = rise(select(low, 1 - z, start), select(low, -m, step)) + turn
-    return select(root, at_root, out * change)
+    return select(root, at_root, out * rise(select(root, 1, z), select(root, 1, m)))
 
 
 def _slope_of_binom_by_n(n: Any, k: Any, out: Any) -> Any:
