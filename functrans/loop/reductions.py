@@ -23,7 +23,8 @@ from functrans.loop.walk import scalars
 class Reductions(NamedTuple):
     """Long reductions in blocks, sums of partial sums, and parallel accumulators.
 
-    Measured: `steps` (the error of float32 sums), `from_memory`, `fewest_rows`, `fewest_lines`.
+    Measured: `steps` (the error of float32 sums), `from_memory`, `fewest_rows`, `fewest_lines`,
+    `rows_together`, `fewest_lines_together`.
     `blocks` gives many threads blocks to share; it must not depend on the number of threads, since
     the bits of a result must not.
     """
@@ -39,6 +40,10 @@ class Reductions(NamedTuple):
     """The fewest rows for this. A piece of fewer ones stays in the cache until it is read again,
     for a variance."""
     fewest_lines: int = 16
+    """The fewest cache lines of a row for this."""
+    rows_together: int = 8
+    """The rows that are combined before they are added to the sums."""
+    fewest_lines_together: int = 48
     """The fewest cache lines of a row for this."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a

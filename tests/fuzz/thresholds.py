@@ -22,6 +22,8 @@ LOW = {
         "from_memory": (64, 24 << 20),
         "fewest_rows": (8, 256),
         "fewest_lines": (1, 16),
+        "rows_together": (2, 8),
+        "fewest_lines_together": (1, 48),
     },
     "fusion": {
         "largest_nest": (30, 6000),

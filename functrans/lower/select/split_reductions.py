@@ -54,11 +54,12 @@ def _is_busy(root: Root, target: Target) -> bool:
 def _takes_rows(root: Root, target: Target) -> bool:
     """Whether whole rows of an array that comes from memory are added to each other."""
     limits = target[Reductions]
-    width = iterations(root) * max((fold.dtype.itemsize for fold in root.folds), default=0)
-    is_wide = width >= limits.fewest_lines * target.cache_line
-    if not is_wide or _most_rows(root) < limits.fewest_rows or not root.has_strided_folds(target):
+    if _most_rows(root) < limits.fewest_rows or not root.has_strided_folds(target):
         return False
-    return width * max(map(trip_count, root.folds)) >= limits.from_memory
+    far = [one for one in root.loads if one.nbytes >= limits.from_memory]
+    width = iterations(root) * max((one.dtype.itemsize for one in far), default=0)
+    is_wide = width >= limits.fewest_lines * target.cache_line
+    return is_wide and width * max(map(trip_count, root.folds)) >= limits.from_memory
 
 
 def _blocks(root: Root, target: Target) -> int:
@@ -71,7 +72,7 @@ def _blocks(root: Root, target: Target) -> int:
     if root.vectorises_folds(target):
         blocks = max(blocks // max(iterations(root), 1), 1)
     elif _takes_rows(root, target):
-        blocks = _most_rows(root) // limits.most_steps
+        blocks = -(-_most_rows(root) // limits.most_steps)
     for fold in root.folds:  # contiguous terms stay together
         *outer, last = (int(n.attribute) if n.op == "const" else 1 for n in fold.args[1:])
         if max(outer, default=0) >= limits.steps > last // blocks:
