@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm import polling
+from functrans.emit.llvm.alignment import aligned_start
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
@@ -340,8 +341,11 @@ class _Emitter:
         ex.compute_invariant(statement, statement.index)
         if statement.repeatable and not statement.whole:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
-            with self._loop(start, stop, lanes) as counter:
+            first = aligned_start(ex, statement, start, stop)
+            with self._loop(first, stop, lanes) as counter:
                 base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
+                if first != start:
+                    base = self.writer.call("llvm.smax.i64", "i64", [("i64", base), ("i64", start)])
                 with self._vector(statement.index, lanes, base):
                     ex.load_together(statement.body)
                     self._statements(statement.body)

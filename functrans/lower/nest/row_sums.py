@@ -39,7 +39,8 @@ def takes_rows(loop: Loop, target: Target) -> bool:
     values = [value for root in roots for _, value in root.elements]
     if len(roots) < len(loop.children) or any(value.op != "fold" for value in values):
         return False
-    return any(_far(loop.index, x.attribute[1][-1], x.args[:1], target) for x in values)
+    terms = [x.args[0] for x in values]
+    return any(_rows_at_once(loop.index, x.attribute[1][-1], terms, target) for x in values)
 
 
 def row_by_row(loop: For, target: Target) -> tuple[Statement, ...]:
@@ -53,10 +54,9 @@ def row_by_row(loop: For, target: Target) -> tuple[Statement, ...]:
     *outer, (row, start, stop) = sums[0].loops
     terms = {total: term for each in sums for total, term in _terms(each, sums[0].loops)}
     values = [term for _, term in terms.values()]
-    nodes = postorder(values)
-    far = _far(loop.index, row, values, target)
+    count = _rows_at_once(loop.index, row, values, target)
     is_plain = all(each.value in terms and each.op is None for each in stores)
-    if not far or not is_plain or not terms.keys().isdisjoint(nodes):
+    if not count or not is_plain or not terms.keys().isdisjoint(postorder(values)):
         return (loop,)
     lanes = min(loop.lanes, 2 * target.lanes(max(widths(values))))
     # a repeated vector would be added twice
@@ -66,14 +66,8 @@ def row_by_row(loop: For, target: Target) -> tuple[Statement, ...]:
         op, term = terms[each.value]
         empty.append(replace(each, value=const(identity(op, term.dtype), term.dtype)))
         added.append(replace(each, value=term, op=op))
-    limits = target[Reductions]
-    length = loop.stop.attribute * max(x.dtype.itemsize for x in far)
-    is_long = length >= limits.fewest_lines_together * target.cache_line
-    is_cheap = node_count(x for x in nodes if x.args) <= limits.plain_body
     rows = For(row, start, stop, (replace(columns, body=tuple(added)),))
-    count = limits.rows_together
-    has_enough = is_long and is_cheap and (row.attribute[2] or 0) >= count
-    body = _jammed(rows, count) if has_enough else (rows,)
+    body = _jammed(rows, count) if count > 1 else (rows,)
     for bounds in reversed(outer):
         body = (For(*bounds, body),)
     return replace(columns, body=tuple(empty)), *body
@@ -103,14 +97,22 @@ def _terms(sums: Reduce, loops: Loops) -> Iterator[tuple[Scalar, Term]]:
     return zip(sums.targets, zip(sums.ops, values, strict=True), strict=True)
 
 
-def _far(along: Scalar, across: Scalar, values: Sequence[Scalar], target: Target) -> list[Scalar]:
-    """The reads of arrays that come from memory, along columns and across rows."""
+def _rows_at_once(along: Scalar, across: Scalar, values: Sequence[Scalar], target: Target) -> int:
+    """How many rows to add at once, of arrays that are read along columns and across rows."""
     columns, rows = Coefficients(along), Coefficients(across)
-    return [
-        x
-        for x in postorder(values)
+    nodes = postorder(values)
+    operations = node_count(x for x in nodes if x.args)
+    found = [
+        target[Reductions].rows_at_once(
+            across.attribute[2] or 0,
+            along.attribute[2] * x.dtype.itemsize,
+            x.attribute.nbytes,
+            operations,
+            target.cache_line,
+        )
+        for x in nodes
         if x.op == "load"
-        and x.attribute.nbytes >= target[Reductions].from_memory
         and columns.of_element(x.attribute, x.args) == 1
         and rows.of_element(x.attribute, x.args) not in (0, 1)
     ]
+    return max(found, default=0)
