@@ -48,7 +48,8 @@ class Reductions(NamedTuple):
     rows_together: int = 8
     """The rows that are combined before they are added to the sums."""
     fewest_lines_together: int = 48
-    """The fewest cache lines of a row for this."""
+    """The fewest cache lines of a row for this, and half of those of an array from memory: of
+    shorter rows, several are on each page, and hardware prefetches them best one by one."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a
     team computes one of them, and additional threads share their terms
@@ -79,9 +80,11 @@ class Reductions(NamedTuple):
         Given are the number of rows, the bytes of a row, of the array and of a cache line, and the
         operations for an element.
         """
-        is_long = row >= self.fewest_lines_together * line and operations <= self.plain_body
-        together = self.rows_together if is_long and rows >= 3 * self.rows_together else 1
-        return together if whole >= (self.beyond_cache if together > 1 else self.from_memory) else 0
+        is_far = whole >= self.from_memory
+        is_long = row >= (1 + is_far) * self.fewest_lines_together * line
+        if is_long and rows >= 3 * self.rows_together and operations <= self.plain_body:
+            return self.rows_together if whole >= self.beyond_cache else 0
+        return int(is_far)
 
 
 def lower_folds(

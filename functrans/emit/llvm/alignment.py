@@ -1,8 +1,9 @@
-"""Loop peeling for alignment: vectors are stored at multiples of their size, or of a cache line.
+"""Loop peeling for alignment: vectors of the size of a cache line are stored at whole lines.
 
 A vector across two cache lines takes two accesses. Where a loop begins is known at run time only,
 and differs between rows if these are not a multiple of a cache line. So the first vector of a loop
-whose iterations may be repeated overlaps the second one, which begins where a line does.
+whose iterations may be repeated overlaps the second one, which begins where a line does. Of
+narrower vectors few cross lines, and finding out where a loop begins costs more.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def aligned_start(ex: Expressions, loop: For, start: str, stop: str) -> str:
     with ex.scope(), ex.bound(loop.index, start):
         place = ex.pointer(store.target, ex.offset(store.target, store.indices, base=True))
     address = define(f"ptrtoint ptr {place} to i64")
-    beyond = define(f"and i64 {address}, {min(LINE, loop.lanes * size) - 1}")
+    beyond = define(f"and i64 {address}, {LINE - 1}")
     elements = define(f"lshr i64 {beyond}, {size.bit_length() - 1}")
     count = define(f"sub nsw i64 {stop}, {start}")
     is_long = define(f"icmp sge i64 {count}, {FEWEST * loop.lanes}")
@@ -53,6 +54,7 @@ def _store(loop: For) -> Store | None:
         if (
             isinstance(each, Store)
             and each.target.dtype.itemsize.bit_count() == 1
+            and loop.lanes * each.target.dtype.itemsize >= LINE
             and own.of_element(each.target, each.indices) == 1
             and all(node.op not in ("load", "local") for node in postorder(each.indices))
         ):
