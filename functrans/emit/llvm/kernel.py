@@ -342,10 +342,12 @@ class _Emitter:
         if statement.repeatable and not statement.whole:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             first = aligned_start(ex, statement, start, stop)
+            least = self.writer.call("llvm.smin.i64", "i64", [("i64", start), ("i64", last)])
             with self._loop(first, stop, lanes) as counter:
                 base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
                 if first != start:
-                    base = self.writer.call("llvm.smax.i64", "i64", [("i64", base), ("i64", start)])
+                    # a thread's part of the range may have fewer iterations than lanes
+                    base = self.writer.call("llvm.smax.i64", "i64", [("i64", base), ("i64", least)])
                 with self._vector(statement.index, lanes, base):
                     ex.load_together(statement.body)
                     self._statements(statement.body)

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from functrans import config, jit
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Kernel, Store, buffer, load
 from functrans.run.code import native
+from tests.emit.test_statements import by_llvm
 
 RNG = np.random.default_rng(0)
 
@@ -29,6 +33,20 @@ def test_a_range_of_which_threads_take_parts():
         for threads in (1, 2, 5):
             config.threads = threads
             np.testing.assert_array_equal(compiled(x), np.diff(x))
+
+
+@pytest.mark.parametrize("first", [290, 295, 299])
+def test_parts_of_fewer_iterations_than_lanes(first):
+    """A thread may take a single iteration, and writes nothing beyond it."""
+    count = 300
+    x, y = buffer("x", np.dtype(float), (count,)), buffer("y", np.dtype(float), (count,))
+    k = index("k", count)
+    body = (Store(y, (k,), load(x, (k,)) + 1.0),)
+    loop = For(k, ZERO, const(count, INDEX), body, lanes=8, parallel=True, repeatable=True)
+    given, found = np.arange(count + 8.0), np.full(count + 8, -1.0)
+    by_llvm(Kernel((x, y), 0, (loop,)), [given, found], [], (first, count))
+    np.testing.assert_array_equal(found[first:count], given[first:count] + 1)
+    assert (found[count:] == -1).all()
 
 
 @pytest.mark.parametrize(
