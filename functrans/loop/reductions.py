@@ -23,7 +23,8 @@ from functrans.loop.walk import scalars
 class Reductions(NamedTuple):
     """Long reductions in blocks, sums of partial sums, and parallel accumulators.
 
-    Measured: `steps` (the error of float32 sums), `from_memory`, `fewest_rows`, `fewest_lines`.
+    Measured: `steps` (the error of float32 sums), `from_memory`, `beyond_cache`, `fewest_rows`,
+    `fewest_rows_near`, `fewest_lines`, `rows_together`, `fewest_lines_together`.
     `blocks` gives many threads blocks to share; it must not depend on the number of threads, since
     the bits of a result must not.
     """
@@ -35,11 +36,20 @@ class Reductions(NamedTuple):
     from_memory: int = 24 << 20
     """The bytes of an array that is in no cache: sums over its rows take one row after the other
     (`functrans.lower.nest.row_sums`)."""
+    beyond_cache: int = 4 << 20
+    """The same for several rows at once, which pays as soon as a core's own cache is too small."""
     fewest_rows: int = 256
     """The fewest rows for this. A piece of fewer ones stays in the cache until it is read again,
     for a variance."""
+    fewest_rows_near: int = 512
+    """The same for arrays that may be in a cache which cores share."""
     fewest_lines: int = 16
     """The fewest cache lines of a row for this."""
+    rows_together: int = 8
+    """The rows that are combined before they are added to the sums."""
+    fewest_lines_together: int = 48
+    """The fewest cache lines of a row for this, and half of those of an array from memory: of
+    shorter rows, several are on each page, and hardware prefetches them best one by one."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a
     team computes one of them, and additional threads share their terms
@@ -63,6 +73,18 @@ class Reductions(NamedTuple):
     """The most terms, dealt to lanes, of a sum that is not split in any case."""
     shortest: int = 16
     """A sum of fewer terms has one accumulator."""
+
+    def rows_at_once(self, rows: int, row: int, whole: int, operations: int, line: int) -> int:
+        """How many rows are added at once to the sums of columns, if rows are read whole, else 0.
+
+        Given are the number of rows, the bytes of a row, of the array and of a cache line, and the
+        operations for an element.
+        """
+        is_far = whole >= self.from_memory
+        is_long = row >= (1 + is_far) * self.fewest_lines_together * line
+        if is_long and rows >= 3 * self.rows_together and operations <= self.plain_body:
+            return self.rows_together if whole >= self.beyond_cache else 0
+        return int(is_far)
 
 
 def lower_folds(

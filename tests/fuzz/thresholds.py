@@ -20,8 +20,12 @@ LOW = {
         "most_steps": (4, 32),
         "shortest": (4, 16),
         "from_memory": (64, 24 << 20),
+        "beyond_cache": (64, 4 << 20),
         "fewest_rows": (8, 256),
+        "fewest_rows_near": (8, 512),
         "fewest_lines": (1, 16),
+        "rows_together": (2, 8),
+        "fewest_lines_together": (1, 48),
     },
     "fusion": {
         "largest_nest": (30, 6000),

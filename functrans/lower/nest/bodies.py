@@ -35,7 +35,7 @@ from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fission import distribute, is_worth_sharing, iterations, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
-from functrans.lower.nest.row_sums import row_by_row
+from functrans.lower.nest.row_sums import row_by_row, takes_rows
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
@@ -230,7 +230,8 @@ class NestBuilder:
             return [(0, extent)]
         nodes = [node for root in loop.roots for node in root.nodes]
         found = pieces(loop.index, extent, nodes, self.target, self.simplify)
-        if not loop.vectorisable or (outermost and self._is_shared(loop)):
+        by_rows = not outermost and "tile" in self.target.stages and takes_rows(loop, self.target)
+        if not loop.vectorisable or by_rows or (outermost and self._is_shared(loop)):
             return found
         return [part for piece in found for part in self._parts(loop, *piece)]
 

@@ -15,11 +15,12 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple, TypeVar
 
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, combine_pairwise, index
 from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import buffer, load
+from functrans.loop.statements import Buffer, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.select.root import Elements, Root, extent_of
 
@@ -52,13 +53,32 @@ def _is_busy(root: Root, target: Target) -> bool:
 
 
 def _takes_rows(root: Root, target: Target) -> bool:
-    """Whether whole rows of an array that comes from memory are added to each other."""
-    limits = target[Reductions]
-    width = iterations(root) * max((fold.dtype.itemsize for fold in root.folds), default=0)
-    is_wide = width >= limits.fewest_lines * target.cache_line
-    if not is_wide or _most_rows(root) < limits.fewest_rows or not root.has_strided_folds(target):
+    """Whether whole rows of an array that is in no cache are added to each other."""
+    limits, line, rows = target[Reductions], target.cache_line, _most_rows(root)
+    if rows < limits.fewest_rows or not root.has_strided_folds(target):
         return False
-    return width * max(map(trip_count, root.folds)) >= limits.from_memory
+    operations = node_count(x for x in postorder(root.folds) if x.args)
+    terms = iterations(root) * max(map(trip_count, root.folds))
+
+    def is_far(one: Buffer) -> bool:
+        row, whole = iterations(root) * one.dtype.itemsize, terms * one.dtype.itemsize
+        whole = min(whole, one.nbytes)
+        is_near = whole < limits.from_memory and rows < limits.fewest_rows_near
+        is_wide = row >= limits.fewest_lines * line
+        return (
+            is_wide and not is_near and limits.rows_at_once(rows, row, whole, operations, line) > 0
+        )
+
+    return any(map(is_far, root.loads))
+
+
+def _blocks_of_rows(rows: int, limits: Reductions) -> int:
+    """The number of blocks, if possible of a multiple of the rows that are added at once."""
+    for length in range(limits.most_steps, 0, -limits.rows_together):
+        blocks = -(-rows // length)
+        if -(-rows // blocks) == length:
+            return blocks
+    return -(-rows // limits.most_steps)
 
 
 def _blocks(root: Root, target: Target) -> int:
@@ -71,7 +91,7 @@ def _blocks(root: Root, target: Target) -> int:
     if root.vectorises_folds(target):
         blocks = max(blocks // max(iterations(root), 1), 1)
     elif _takes_rows(root, target):
-        blocks = _most_rows(root) // limits.most_steps
+        blocks = _blocks_of_rows(_most_rows(root), limits)
     for fold in root.folds:  # contiguous terms stay together
         *outer, last = (int(n.attribute) if n.op == "const" else 1 for n in fold.args[1:])
         if max(outer, default=0) >= limits.steps > last // blocks:

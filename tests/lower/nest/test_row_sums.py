@@ -5,7 +5,7 @@ import pytest
 
 from functrans import jit
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, postorder
 from functrans.loop.statements import For, Reduce, Store, buffer, load, local
 from functrans.lower.nest.row_sums import row_by_row
 from tests.lower.by_hand import done_by, results
@@ -13,6 +13,7 @@ from tests.targets import target
 
 F8 = np.dtype(float)
 NEAR = target(reductions={"from_memory": 1})
+LONG = target(reductions={"beyond_cache": 1, "fewest_lines_together": 1})
 RNG = np.random.default_rng(0)
 
 
@@ -36,6 +37,18 @@ def test_each_term_once(op, numpy):
     np.testing.assert_allclose(found, numpy(2 * a, axis=0), rtol=1e-14)
 
 
+@pytest.mark.parametrize("rows", [24, 37])
+@pytest.mark.parametrize(("op", "numpy"), [("add", np.sum), ("max", np.max)])
+def test_several_rows_at_once(op, numpy, rows):
+    loop, x, y = sums(rows, 21, op)
+    zeros, together, rest = done_by(row_by_row, loop, target=LONG)
+    (added,) = together.body[0].body
+    assert sum(node.op == "load" for node in postorder([added.value])) == 8
+    a = RNG.standard_normal((rows, 21))
+    (found,) = results((zeros, together, rest), {x: a}, [y])
+    np.testing.assert_allclose(found, numpy(2 * a, axis=0), rtol=1e-13)
+
+
 def test_what_stays():
     """Arrays in a cache, sums along rows, and a single vector of columns."""
     for (loop, *_), machine in (
@@ -47,10 +60,14 @@ def test_what_stays():
 
 
 def test_in_a_program():
+    """Whole rows, of which no columns are left over, and all sums in one loop."""
     x = RNG.standard_normal((1100, 3001))
-    compiled = jit(lambda x: (x.sum(0), x.max(0)))
-    schedule = compiled.lower(x).schedule()
-    assert "+=" in schedule or "add=" in schedule
+    x[5, 7] = np.nan
+    compiled = jit(lambda x: (x.sum(0), np.nanmax(x, 0)))
+    loops = compiled.lower(x).schedule().split("nest 1")[0]
+    for op in ("add=", "max=", "or="):
+        assert loops.count(op) == 2, loops  # of several rows, and of the remaining ones
+    assert "in 0..3001 by" in loops
     total, largest = compiled(x)
     np.testing.assert_allclose(total, x.sum(0), rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(largest, x.max(0))
+    np.testing.assert_array_equal(largest, np.nanmax(x, 0))
