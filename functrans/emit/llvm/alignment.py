@@ -8,7 +8,11 @@ narrower vectors few cross lines, and finding out where a loop begins costs more
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.parts import Loop
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.scalar import postorder
@@ -23,7 +27,24 @@ MOST = 32
 """The most operations of a body, which accesses to memory would not delay otherwise."""
 
 
-def aligned_start(ex: Expressions, loop: For, start: str, stop: str) -> str:
+@contextmanager
+def whole_vectors(
+    ex: Expressions, loop: For, start: str, stop: str, counting: Loop
+) -> Iterator[str]:
+    """A vector loop whose iterations may be repeated; returns where a vector begins."""
+    define, call = ex.writer.define, ex.writer.call
+    last = define(f"sub nsw i64 {stop}, {loop.lanes}")
+    first = _aligned_start(ex, loop, start, stop)
+    # a thread's part of the range may have fewer iterations than lanes
+    least = call("llvm.smin.i64", "i64", [("i64", start), ("i64", last)])
+    with counting(first, stop, loop.lanes) as counter:
+        base = call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
+        if first != start:
+            base = call("llvm.smax.i64", "i64", [("i64", base), ("i64", least)])
+        yield base
+
+
+def _aligned_start(ex: Expressions, loop: For, start: str, stop: str) -> str:
     """Where a vector loop should start, as if there were iterations before the first one.
 
     It is the first iteration itself unless the loop is long and stores to adjacent elements.

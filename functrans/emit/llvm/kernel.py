@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from functrans.emit.llvm import polling
-from functrans.emit.llvm.alignment import aligned_start
+from functrans.emit.llvm.alignment import whole_vectors
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
@@ -342,14 +342,7 @@ class _Emitter:
         lanes, ex = statement.lanes, self.expressions
         ex.compute_invariant(statement, statement.index)
         if statement.repeatable and not statement.whole:
-            last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
-            first = aligned_start(ex, statement, start, stop)
-            least = self.writer.call("llvm.smin.i64", "i64", [("i64", start), ("i64", last)])
-            with self._loop(first, stop, lanes) as counter:
-                base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
-                if first != start:
-                    # a thread's part of the range may have fewer iterations than lanes
-                    base = self.writer.call("llvm.smax.i64", "i64", [("i64", base), ("i64", least)])
+            with whole_vectors(ex, statement, start, stop, self._loop) as base:
                 with self._vector(statement.index, lanes, base):
                     ex.load_together(statement.body)
                     self._statements(statement.body)
