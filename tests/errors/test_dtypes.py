@@ -20,7 +20,7 @@ INSTEAD = {
     "|V8": "make each field an array of its own",
     "|S3": "turn it into numbers outside of the traced function",
     "<U3": "turn it into numbers outside of the traced function",
-    "object": "turn it into numbers outside of the traced function",
+    "object": "keep the objects in a list",
 }
 TRANSFORMS = {"jit": jit, "vmap": vmap, "grad": grad}
 FUNCTIONS = {
