@@ -49,8 +49,8 @@ def _aligned_start(ex: Expressions, loop: For, start: str, stop: str) -> str:
 
     It is the first iteration itself unless the loop is long and stores to adjacent elements.
     """
-    store = _store(loop)
-    if store is None:
+    store, extent = _store(loop), loop.index.attribute[2]
+    if store is None or (extent is not None and extent < FEWEST * loop.lanes):
         return start
     define, size = ex.writer.define, store.target.dtype.itemsize
     with ex.scope(), ex.bound(loop.index, start):
