@@ -26,10 +26,11 @@ _PLAIN_PACKAGES = frozenset({"functrans", "numpy"})
 """Packages whose subclasses of arrays and numbers compute as these do."""
 
 _HARMLESS = frozenset(
-    "__array_finalize__ __array_priority__ __array_wrap__ __copy__ __deepcopy__ __dir__ __doc__ "
-    "__dict__ __format__ __getattribute__ __getstate__ __hash__ __init__ __init_subclass__ "
-    "__module__ __new__ __reduce__ __reduce_ex__ __repr__ __setattr__ __setstate__ __sizeof__ "
-    "__str__ __weakref__".split()
+    "__annotations__ __array_finalize__ __array_priority__ __array_wrap__ __class_getitem__ "
+    "__copy__ __deepcopy__ __delattr__ __dict__ __dir__ __doc__ __format__ __getattribute__ "
+    "__getnewargs__ __getstate__ __hash__ __init__ __init_subclass__ __module__ __new__ "
+    "__reduce__ __reduce_ex__ __repr__ __setattr__ __setstate__ __sizeof__ __slots__ __str__ "
+    "__subclasshook__ __type_params__ __weakref__".split()
 )
 """What a subclass may redefine and still compute as its base does."""
 
