@@ -7,8 +7,8 @@ The thresholds of size for a form of code are declared beside the stage that use
 a `NamedTuple` whose defaults are for `CPU`, x86-64 with AVX-512. Thresholds are counts
 of iterations, elements or operations, so they hold for similar machines, too. ``target[Record]`` is
 the record for a machine, which may differ from the defaults. Each record says which of its numbers
-were measured; the experiments are in two sections of docs/measurements.md, "Single changes, before
-and after" and "Tried and rejected". The others were chosen without a measurement.
+were measured; docs/measurements.md has the experiments by topic, each with what was tried and
+rejected. The others were chosen without a measurement.
 """
 
 from __future__ import annotations
