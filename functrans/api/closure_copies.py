@@ -125,7 +125,7 @@ class Copies:
         return copied
 
     def original(self, value: Any) -> Any:
-        """What a value is a copy of, or the value itself.
+        """The original of a copied value; any other value itself.
 
         Functions that copied code has made get the user's globals and cells.
 

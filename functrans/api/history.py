@@ -123,7 +123,7 @@ class History:
     def _differences(
         self, one: _Event, other: _Event, before: Mapping[str, str], now: Mapping[str, str]
     ) -> Iterator[str]:
-        """How a call differs from an earlier one."""
+        """The differences between a call and an earlier one."""
         for name in {**before, **now}:
             if name not in before:
                 yield f"{name} is given as well"

@@ -282,7 +282,7 @@ class Other(Holder):
 
 
 class Referents(Holder):
-    """What an object of a class that is written in C refers to, by Python's garbage collector."""
+    """The objects that an object of a C class refers to, as the garbage collector visits them."""
 
     def read(self) -> Sequence[Any]:
         return referents_of(self._owner())

@@ -48,7 +48,7 @@ def leaf_key(x: Any) -> Any:
 
 
 def particulars(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What its structure does not tell of a pytree: a key, and objects that its containers hold.
+    """What a pytree's structure lacks as a cache key: static data, and objects of its containers.
 
     The key has the order of each dict's keys, as a loop over it sees them, and static data with
     values that compare equal told apart. The objects are users' classes of containers, whose

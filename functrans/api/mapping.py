@@ -178,7 +178,7 @@ class _Operand(NamedTuple):
         return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
 
     def same_for_all(self, of: Callable[[Any], Any] = lambda x: x) -> Any:
-        """Something about the array, if it is the same for all examples."""
+        """A property of the array, if it is the same for all examples; else `UNKNOWN`."""
         return of(self.array) if self.axis is None else UNKNOWN
 
     def part(self, start: int, count: int) -> Any:

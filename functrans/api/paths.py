@@ -41,7 +41,7 @@ _origin_of = lazy("functrans.api.origins:origin_of")
 
 @dataclass
 class Made:
-    """How a program was compiled or loaded: seconds, and the origin of its kernels.
+    """Record of a program's compilation or loading: seconds, and the origin of its kernels.
 
     ``seconds`` is None until then.
     """

@@ -1,4 +1,4 @@
-"""Places: the holder, position and path at which a walk over state has found an object."""
+"""Access paths (places): the holder, position and path at which a walk found an object."""
 
 from __future__ import annotations
 

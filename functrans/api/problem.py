@@ -149,7 +149,7 @@ class Problem:
         return point
 
     def form(self, linear: Linear) -> Form:
-        """Its derivative at a point, without the residuals."""
+        """The derivative of the function at a point, without the residuals."""
         return Form(
             linear.graph,
             linear.nonzero,

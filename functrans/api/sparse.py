@@ -59,7 +59,7 @@ Sides = Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
 class Plan(NamedTuple):
-    """How a sparse derivative is computed."""
+    """The plan of a sparse derivative: products to compute, and how entries are read from them."""
 
     pattern: Pattern  # its rows are the elements of all results, its columns those of all arguments
     colours: Any  # the colours of the columns; in reverse mode, of the rows
