@@ -1,4 +1,4 @@
-"""Conditions on graphs under which a pass has something to do, which need none of its modules."""
+"""Applicability of passes: conditions on graphs, which are tested before a pass is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop merging: removes a loop whose results another loop also computes.
+"""Common subexpression elimination of loops: remove a loop whose results another one computes.
 
 A derivative contains its own copy of a loop, which also stores the residuals of each step. If the
 original loop is still in the graph, because other values depend on its result, the copy can replace
@@ -106,7 +106,7 @@ class _Numbering:
                 names[var] = self.table.setdefault((key, i), len(self.table))
 
     def kind(self, eqn: Eqn) -> Hashable:
-        """Everything besides their bodies in which two loops must agree."""
+        """The key of a loop without its body; two loops are merged only if their keys are equal."""
         params = {
             name: value
             for name, value in eqn.params.items()

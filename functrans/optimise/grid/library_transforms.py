@@ -1,4 +1,4 @@
-"""Long Fourier transforms become library calls, if the target has a library.
+"""Library calls for long Fourier transforms, if the target has a library.
 
 The library uses the memory layout of complex arrays, so nothing is copied; the normalisation is
 fused with later operations.

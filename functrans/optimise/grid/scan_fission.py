@@ -29,7 +29,7 @@ from functrans.optimise.rewrite import Rewriter
 
 
 class Fission(NamedTuple):
-    """When a scan is split in two. Not measured."""
+    """Thresholds of scan fission. Not measured."""
 
     least_batch: int = 32
     """The smallest batch for which the shared part is split off: one warp."""

@@ -1,4 +1,4 @@
-"""Rules of linear operations for arrays of blocks: what is computed of each block.
+"""Rules of block sparsity propagation: the blocks of a linear operation's result.
 
 A rule gets the operands, of which at least one is `Blocks`, and returns the blocks of the result;
 None if all of its elements are as easily computed.

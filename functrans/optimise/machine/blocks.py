@@ -188,7 +188,7 @@ def _runs(parts: Sequence[Block], axis: int) -> list[list[Block]]:
 
 
 def _pieces(runs: Sequence[list[Block]], bounds: Bounds, axis: int) -> list[Any]:
-    """What lies one behind the other along an axis: runs of blocks, and zeros between them."""
+    """The segments of an array along an axis: runs of blocks, and zeros between them."""
 
     def within(low: int, high: int) -> Bounds:
         return (*bounds[:axis], (low, high), *bounds[axis + 1 :])

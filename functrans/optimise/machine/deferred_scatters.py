@@ -1,4 +1,4 @@
-"""In-place scatters: instead of into zeros that are then added to an array.
+"""Scatter sinking: a scatter into zeros that are added to an array updates this array in place.
 
 The gradient of an index operation is a scatter into zeros, which is usually one term of a sum: in
 the gradient of a cross-entropy it is added to that of a softmax. An array of zeros is then written

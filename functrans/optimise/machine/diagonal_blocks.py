@@ -1,7 +1,8 @@
-"""Diagonal blocks of tangents for a basis: each element varies in one direction, which is its own.
+"""Diagonal block sparsity of tangents: each element of a slice varies in a direction of its own.
 
-What is computed of each element of a slice of the input has such tangents. They are kept without an
-axis of directions. A sum over the elements gives them one again: a row for each direction.
+The tangents of elementwise functions of a slice of the input are diagonal: element ``k`` varies in
+one direction. They are stored without an axis of directions. A sum over the elements, or a product,
+gives them this axis again: a row for each direction.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Diagonal(NamedTuple):
 
     @property
     def key(self) -> Any:
-        """What the directions of two arrays have in common if they are the same."""
+        """A key of an array's directions, which is equal for arrays with the same directions."""
         return self.own.shape, int(self.own.flat[0]), _steps(self.own)
 
     @property
@@ -108,7 +109,7 @@ def diagonal_or_block(own: np.ndarray, value: Any, is_one: bool) -> Diagonal | B
 
 
 def _steps(own: np.ndarray) -> tuple[int, ...]:
-    """How much the direction changes along each axis."""
+    """The stride of the direction along each axis."""
     steps = (stride // own.itemsize for stride in own.strides)
     return tuple(step if n > 1 else 0 for step, n in zip(steps, own.shape, strict=True))
 

@@ -44,7 +44,7 @@ class InvariantPacking(NamedTuple):
 
 
 class _Panels(NamedTuple):
-    """How a matrix is packed."""
+    """The packed form of a matrix."""
 
     turned: bool  # whether the matrix has a row for each column of the product
     terms: int  # the extents of the right operand

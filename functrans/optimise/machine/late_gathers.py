@@ -16,7 +16,7 @@ from functrans.optimise.rewrite import Rewriter
 
 
 class Sinking(NamedTuple):
-    """When an operation is computed before a gather. Measured: a product of gathered rows."""
+    """Thresholds of gather sinking. Measured: a product of gathered rows."""
 
     costly: int = 12
     """The fewest scalar operations, if none is slow, like a division: cheaper operations are

@@ -1,4 +1,4 @@
-"""Messages between processes: buckets of small sums, and slices of the first axis.
+"""Communication bucketing: small sums over processes become one message, of contiguous slices.
 
 A message takes some microseconds however short it is, and gradients come one for each weight. Sums
 along the same axis that do not depend on each other are combined into one message. (PyTorch's

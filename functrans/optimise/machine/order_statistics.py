@@ -1,4 +1,4 @@
-"""Sorts of which few elements are read become order statistics.
+"""Strength reduction of sorts: order statistics, if few elements of each line are read.
 
 Medians and quantiles are written as sorts, whose derivatives are known. Finding an element of a
 rank, and the next one, takes a fraction of the time of a sort.
@@ -25,7 +25,7 @@ _sorts_along = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_along")
 
 
 class Ranks(NamedTuple):
-    """Where order statistics are faster than sorts. Measured."""
+    """Thresholds from which order statistics are faster than sorts. Measured."""
 
     most: int = 2
     """The most ranks, apart from each other, that are searched for, since each takes its time: only

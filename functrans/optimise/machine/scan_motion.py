@@ -226,7 +226,7 @@ def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
 
 
 def _uses(loop: Loop) -> Counter[Atom]:
-    """How often each value of a body is used."""
+    """The number of uses of each value of a body."""
     uses = Counter(x for eqn in loop.body for x in eqn.inputs)
     uses.update(c.out for c in loop.carry)
     uses.update(each.out for each in loop.stacked)
@@ -274,7 +274,7 @@ def _accumulations(loop: Loop, limits: Motion) -> list[Sum]:
 
 
 def _addend(carry: Carry, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -> Atom | None:
-    """What a step adds to a carry; None if the carry is used otherwise, too."""
+    """The term that a step adds to a carry; None if the carry is used otherwise, too."""
     (own,), out = carry.inner, carry.out
     last = makers.get(out) if isinstance(out, Var) else None
     if last is None or last.primitive is not add or own not in last.inputs:

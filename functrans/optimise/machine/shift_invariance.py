@@ -1,4 +1,4 @@
-"""Shift invariance: no gradient through a maximum that is subtracted for the sake of range only.
+"""Algebraic simplification by shift invariance: gradients of subtracted maxima sum to zero.
 
 A softmax or a logarithm of a sum of exponentials subtracts the largest element of each row, which
 does not change its result. Differentiation does not know this, and adds the gradient of the maximum
@@ -107,7 +107,7 @@ class _Rows:
         return self.known[atom]
 
     def reshaped(self, eqn: Eqn) -> Polynomial | None:
-        """What is the same for a row, with and without the row's axes."""
+        """A value that is constant along a row, with and without the row's axes."""
         shapes = [x.aval.shape for x in (*eqn.inputs, *eqn.outputs)]
         shorter, longer = sorted(shapes, key=len)
         if len(longer) != len(self.shape) or any(longer[axis] != 1 for axis in self.axes):

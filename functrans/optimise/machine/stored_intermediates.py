@@ -1,4 +1,4 @@
-"""Stored intermediates: costly values that a loop recomputes are stacked by the loop before it.
+"""Residual selection by time: a scan stacks costly values that the backward scan would recompute.
 
 Partial evaluation stores the fewest bytes of residuals for the backward pass of a scan, which
 recomputes other values. But computing an exponential takes longer than storing and reading its
@@ -24,7 +24,7 @@ from functrans.optimise.rewrite import bits
 
 
 class Storing(NamedTuple):
-    """When values are stored rather than recomputed.
+    """Thresholds of residual selection: when values are stored rather than recomputed.
 
     Measured: all (chains of elementwise functions, an LSTM with diagonal weights).
     """

@@ -152,7 +152,7 @@ class _Coalescing:
         return [*made, _assembled(eqn, [(index, totals[index]) for index in order], adds=True)]
 
     def pieces(self, index: Index, atom: Atom) -> list[tuple[Index, Atom]]:
-        """What is added at an index: the slices, if it is a sum of embedded rows and nothing else.
+        """The slices that are added at an index, if it is a sum of embedded rows and nothing else.
 
         Vectors of the sum would be put together from several rows.
         """

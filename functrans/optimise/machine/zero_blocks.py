@@ -41,7 +41,7 @@ from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 
 class Directions(NamedTuple):
-    """When zeros are left out.
+    """Thresholds of block sparsity: when structural zeros are left out.
 
     Measured: `fraction`, `least` and `moved` (zeros of tangents for a basis).
     """
