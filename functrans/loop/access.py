@@ -24,7 +24,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Scenario(NamedTuple):
-    """How control flow proceeds where it depends on data."""
+    """Assumptions on control flow that depends on data: conditions and trip counts."""
 
     steps: int | None  # the trip count of loops of unknown length; None: as many as possible
     # the values of unknown conditions: of the first one met, the second, and so on, cyclically

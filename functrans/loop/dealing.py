@@ -1,4 +1,4 @@
-"""Dealing: the assignment of a loop's iterations to lanes, or to threads of a team."""
+"""Cyclic distribution (dealing) of a loop's iterations over lanes, or over threads of a team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assumed values of conditions on data, each the same in all kernels of a plan.
+"""Path conditions: assumed values of conditions on data, the same in all kernels of a plan.
 
 Kernels that read the same buffer of conditions may do so under different indices: one with two
 loops as ``c[i, j]``, and one whose loops were collapsed as ``c[n // 10, n % 10]``. Conditions are

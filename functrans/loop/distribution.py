@@ -27,7 +27,7 @@ Fixed = tuple[Number | None, ...]
 
 
 class Levels(NamedTuple):
-    """When vector loops are distributed. Measured: all (LSTMs with diagonal weights)."""
+    """Thresholds of loop distribution. Measured: all (LSTMs with diagonal weights)."""
 
     least_work: int = 48
     """The fewest operations for an element in each loop: an exponential."""
@@ -129,7 +129,7 @@ def _with_locals(body: Sequence[Statement], stores: Sequence[Statement]) -> tupl
 
 
 def is_full(loop: For) -> bool:
-    """Whether what remains of a loop after its vectors fills one more, of fewer lanes."""
+    """Whether the remainder of a vector loop fills one more vector, of fewer lanes."""
     return (int(loop.stop.attribute) % loop.lanes).bit_count() == 1
 
 

@@ -47,7 +47,7 @@ class ProductTile(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How often the epilogue's code is repeated at least: for one row of a thread."""
+        """The least number of copies of the epilogue's code: those for one row of a thread."""
         return self.thread_columns
 
     @property
@@ -101,7 +101,7 @@ class WarpTile(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How often the epilogue's code is repeated."""
+        """The number of copies of the epilogue's code."""
         return self.warp_rows // ROWS
 
     @property

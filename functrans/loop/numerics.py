@@ -1,4 +1,4 @@
-"""Reference arithmetic: what operations mean for which NumPy has no function, on whole arrays."""
+"""Reference arithmetic: definitions, on whole arrays, of operations that NumPy does not have."""
 
 from __future__ import annotations
 

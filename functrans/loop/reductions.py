@@ -75,7 +75,7 @@ class Reductions(NamedTuple):
     """A sum of fewer terms has one accumulator."""
 
     def rows_at_once(self, rows: int, row: int, whole: int, operations: int, line: int) -> int:
-        """How many rows are added at once to the sums of columns, if rows are read whole, else 0.
+        """The rows that are added at once to the sums of columns, if rows are read whole; else 0.
 
         Given are the number of rows, the bytes of a row, of the array and of a cache line, and the
         operations for an element.

@@ -176,7 +176,7 @@ class Address:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How a call can be blocked: executed for some of its rows."""
+    """The rows of a call that can be blocked, that is, executed for some of its rows at a time."""
 
     count: int  # the position of the argument that is the number of rows
     # for each address argument that depends on the row, the axis of the rows
