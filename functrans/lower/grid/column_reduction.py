@@ -68,7 +68,7 @@ Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):
-    """How a team processes columns."""
+    """The division of a column reduction among the threads of a team."""
 
     body: Body  # the statements for a column: reductions with a single loop each, and stores
     width: int  # the number of adjacent columns of which a thread reads an element at once
@@ -81,7 +81,7 @@ _FAR = 32
 
 
 def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
-    """How a team processes the columns of a kernel; None if that is not profitable."""
+    """The division of a kernel's columns and rows among threads; None if not profitable."""
     if kernel.team != 1 or kernel.scratch or not kernel.band:
         return None
     loop = kernel.band[-1]

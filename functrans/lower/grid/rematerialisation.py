@@ -165,7 +165,7 @@ def _loads(body: Sequence[Statement], row: Buffer) -> Iterator[Scalar]:
 
 
 def _reads(body: Sequence[Statement], row: Buffer, times: int) -> Iterator[int]:
-    """How often statements read elements of a row, counting the loops around each read."""
+    """The number of times that statements read elements of a row, with the loops around."""
     for each in body:
         inside = times
         match each:

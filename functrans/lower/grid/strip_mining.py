@@ -78,7 +78,7 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
 
 class _Strips:
-    """What strips of threads and strips of teams have in common."""
+    """Common base of strips of threads and strips of teams."""
 
     def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
         self.given = kernel

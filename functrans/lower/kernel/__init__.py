@@ -1,1 +1,1 @@
-"""From nests to kernels: work sharing, buffer donation, symbolic sizes, memory planning."""
+"""Kernel construction: work sharing, buffer donation, symbolic sizes, memory planning."""

@@ -15,7 +15,7 @@ from functrans.loop.target import Target
 
 
 class Arena(NamedTuple):
-    """How temporaries are allocated. Not measured."""
+    """Thresholds of memory allocation for temporaries. Not measured."""
 
     word: int = 8
     """The size in bytes of the smallest allocation."""

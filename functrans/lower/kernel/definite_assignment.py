@@ -82,7 +82,7 @@ def _uses_assigned(
     before: set[tuple[Scalar, ...]],
     simplify: Simplifier,
 ) -> bool:
-    """Whether what statements read has been written, possibly earlier in the same iteration."""
+    """Whether elements that statements read are written before, perhaps in the same iteration."""
     before, written = set(before), written.copy()
     for each in body:
         if isinstance(each, Call) and one in used_by(each):

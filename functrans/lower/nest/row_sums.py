@@ -98,7 +98,7 @@ def _terms(sums: Reduce, loops: Loops) -> Iterator[tuple[Scalar, Term]]:
 
 
 def _rows_at_once(along: Scalar, across: Scalar, values: Sequence[Scalar], target: Target) -> int:
-    """How many rows to add at once, of arrays that are read along columns and across rows."""
+    """The number of rows to add at once, of arrays that are read along columns and across rows."""
     columns, rows = Coefficients(along), Coefficients(across)
     nodes = postorder(values)
     operations = node_count(x for x in nodes if x.args)

@@ -24,7 +24,7 @@ from functrans.lower.select.root import Contraction
 
 
 class Blocks(NamedTuple):
-    """How a product is cut."""
+    """Register and cache blocking: the sizes of tiles, panels, blocks and stretches of terms."""
 
     height: int  # the rows of a tile, which is sums in registers
     width: int  # the columns of a tile
@@ -57,7 +57,7 @@ def blocks_of(
     in_vectors: bool = False,
     is_alone: bool = False,  # whether no other operations are fused with the product
 ) -> Blocks:
-    """How a product is cut."""
+    """The sizes of tiles, panels and blocks of a product."""
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
@@ -246,7 +246,7 @@ def _is_thin(root: Contraction, target: Target) -> bool:
 def blocks_by_rows(
     root: Contraction, target: Target, rows: int, is_sum: bool, narrowed: bool
 ) -> Blocks:
-    """How a product is cut into blocks of a number of rows, or of terms if it is a sum over rows.
+    """The blocking of a product by a number of rows, or of terms if it is a sum over rows.
 
     Where loops are ``narrowed``, the height of the tiles of a sum is a power of two.
     """

@@ -138,7 +138,7 @@ def without(loop: Loop, root: Root) -> Loop:
 def epilogue_of(
     batch: Sequence[Scalar], rows: tuple[Scalar, ...], built: Sequence[Nest]
 ) -> Epilogue | None:
-    """What one nest computes for each row, in loops over a stack and rows; None for other loops."""
+    """The body of a nest's loops over a stack and rows; None for other loops."""
     if len(built) != 1:
         return None
     (nest,) = built

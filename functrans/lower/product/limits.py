@@ -129,7 +129,7 @@ class Blocking(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """How many matrices there are, and their rows, columns and terms."""
+    """The extents of a product: matrices in a stack, rows, columns and terms."""
 
     batch: int
     rows: int

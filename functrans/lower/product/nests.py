@@ -1,4 +1,4 @@
-"""Nests of programs with products: streams, blocks of rows, single products, and all others."""
+"""Loop generation for programs with matrix products: streams, blocks of rows, single products."""
 
 from __future__ import annotations
 

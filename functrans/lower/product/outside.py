@@ -1,4 +1,4 @@
-"""Neutral terms: the values of rows in masked columns, and the test that skipping them is exact.
+"""Legality of skipping masked columns: the run-time test that their terms would change nothing.
 
 `functrans.lower.product.narrowing` describes the conditions under which a row may skip columns.
 """

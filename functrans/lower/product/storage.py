@@ -1,4 +1,4 @@
-"""Storage of matrix products: where packed operands and sums are; which are not copied at all."""
+"""Storage of matrix products: the memory of packed operands and of sums; operands read in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams: consecutive nests of products over the same rows, executed block by block.
+"""Loop fusion into streams: consecutive nests of products over the same rows, block by block.
 
 Expects nests in order. Leaves them in a valid order, some of them grouped into streams, each of
 which `functrans.lower.product.streaming` turns into one nest.

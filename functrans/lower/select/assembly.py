@@ -1,4 +1,4 @@
-"""Assembly: concatenations and similar operations, as loops that write each part in place.
+"""Loop fission of concatenations and similar operations: one loop for each part, written in place.
 
 Otherwise, each element would be computed with as many comparisons as there are parts, to find out
 which part it belongs to.

@@ -49,7 +49,7 @@ OPAQUE = Pattern(0, 2, (), (), 0)
 
 
 class _Recomputed(NamedTuple):
-    """What an element of a value takes if it is computed wherever it is read."""
+    """The cost of recomputing an element of a value wherever it is read."""
 
     cost: int = 0
     """Its operations."""
@@ -94,7 +94,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
 
 
 def _recomputed(eqn: Eqn, operands: Sequence[_Recomputed], facts: _Facts) -> _Recomputed:
-    """What an element of an equation's results takes, given the same of its operands."""
+    """The cost of recomputing an element of an equation's results, given that of its operands."""
     own, (cost, size) = facts.patterns[eqn], _own(eqn, facts)
     if own is not OPAQUE:
         cost += sum(x.cost * reads for x, reads in zip(operands, own.reads, strict=True))
@@ -119,7 +119,7 @@ def _own(eqn: Eqn, facts: _Facts) -> tuple[int, int]:
 
 
 class _Facts:
-    """What the choices depend on, and do not change: patterns, uses, constants."""
+    """Analyses on which choices are based: access patterns, uses, constants."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.target, self.limits = target, target[Materialisation]
@@ -256,7 +256,7 @@ class _Facts:
         )
 
     def stored_instead(self, var: Var, eqn: Eqn) -> Var:
-        """What is stored for a result: itself, or the operand if that needs less memory.
+        """The value to store for a result: itself, or the operand if that needs less memory.
 
         It is the operand of a broadcast or of a padding, so that values of one shape are computed
         together, wherever they are padded to; or the narrower float of a conversion.

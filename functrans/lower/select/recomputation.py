@@ -27,7 +27,7 @@ from functrans.ops.elementwise.arithmetic import add, multiply, subtract
 
 
 class Recomputation(NamedTuple):
-    """How often values may be recomputed.
+    """Thresholds of recomputation.
 
     Measured: `bound` (two convolutions of shifted products).
     """
@@ -133,14 +133,14 @@ class Recorder(Puller):
 
 
 class Demand(NamedTuple):
-    """How often values are computed, in total and for each value that uses them."""
+    """The number of times that values are computed, in total and for each value that uses them."""
 
     times: Counter[Var]
     shares: dict[Var, Counter[Var]]
 
 
 def demand(recorder: Recorder, made: Iterable[Evaluation]) -> Demand:
-    """How many elements of each value are computed."""
+    """The number of elements of each value that are computed."""
     found = Demand(Counter(), {})
     for one in made:
         if isinstance(one.atom, Var) and one.atom in recorder.producers:
@@ -266,7 +266,7 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
 
 
 def _least_saving(var: Var, asked: int, target: Target) -> float:
-    """How many operations have to be saved for a value to be materialised."""
+    """The least number of saved operations for which a value is materialised."""
     limits, size = target[Recomputation], var.aval.size
     is_far = size * var.aval.dtype.itemsize > target.cache
     return max(target.through_memory * size if is_far else 0, asked / limits.little)

@@ -1,4 +1,4 @@
-"""Roots: values with an iteration space of their own, and how they are computed."""
+"""Roots: materialised values, each with an iteration space and the expressions of its elements."""
 
 from __future__ import annotations
 

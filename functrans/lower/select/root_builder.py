@@ -88,7 +88,7 @@ class RootBuilder:
         self._parts = {one: View(one, 0) for one in fixed}  # these inputs, and the views
 
     def demand(self) -> Demand:
-        """How often values that are not materialised are computed."""
+        """The number of times that each value which is not materialised is computed."""
         return demand(self.puller, self.evaluations)
 
     def finish(self, atoms: Sequence[Atom]) -> None:

@@ -184,7 +184,7 @@ def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
 
 
 class Cut(NamedTuple):
-    """How one extent of a fold is divided into blocks."""
+    """The division of one extent of a fold into blocks."""
 
     axis: int
     length: int  # the terms of a block; the last blocks may have fewer, or none

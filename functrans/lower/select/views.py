@@ -1,4 +1,4 @@
-"""Views: values that are contiguous parts of inputs are read where they are, and not copied.
+"""Copy elimination: contiguous slices of inputs are passed as addresses, and not copied.
 
 A program that was unrolled from a loop passes a slice of its data to each step, which is compiled
 once and takes the address of an array.

@@ -1,4 +1,4 @@
-"""Pairs of rows: values computed from each row and each of its partners, by products of the two.
+"""Pairwise values: one for each row and each of its partners, computed from products of the two.
 
 In attention, rows are queries, and partners are keys; in the gradient with respect to keys, it is
 the other way round. A tiled kernel (`functrans.lower.grid.attention.tiles`) does not store values
