@@ -1,4 +1,4 @@
-"""How a primitive is defined: one call that fills every slot."""
+"""Definition of primitives: one call fills every slot."""
 
 from __future__ import annotations
 

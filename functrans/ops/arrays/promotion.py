@@ -107,7 +107,7 @@ def _casts(
 
 
 def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
-    """Where every operand is a Python scalar, their default dtypes are promoted."""
+    """Promotion of Python scalars alone: their default dtypes are promoted."""
     if all(isinstance(key, type) for key in keys):
         return tuple(np.dtype(key) for key in keys)
     return keys

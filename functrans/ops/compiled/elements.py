@@ -29,7 +29,7 @@ SLOW = ("div", "sqrt")
 
 
 def broadcast_index(position: Index, shape: Shape) -> Index:
-    """Where an elementwise operation reads an operand of the given shape."""
+    """The index at which an elementwise operation reads an operand of the given shape."""
     own = position[len(position) - len(shape) :]
     return tuple(ZERO if extent == 1 else i for i, extent in zip(own, shape, strict=True))
 

@@ -194,7 +194,7 @@ def form_for(primitive: Primitive, target: Target) -> Emit | None:
 
 
 def emitted(eqn: Eqn, target: Target, is_kept: bool = False) -> Emit | None:
-    """How an equation is compiled from memory to memory, if it is."""
+    """The `emit` rule by which an equation is compiled; None if it is compiled by elements."""
     emit = form_for(eqn.primitive, target)
     if emit is None or emit.applies(eqn, target) or (is_kept and emit.if_kept(eqn, target)):
         return emit

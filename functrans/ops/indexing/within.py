@@ -1,4 +1,4 @@
-"""within: an index that has to be within an extent, and is not counted from the end.
+"""Bounds checks of indices: within, for an index that is not counted from the end.
 
 One check of where a window starts replaces checks of all its elements.
 """

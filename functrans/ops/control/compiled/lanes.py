@@ -1,4 +1,4 @@
-"""Lanes whose loops grow stacks of different lengths, as one parallel loop over lanes.
+"""Batched loops of different lengths: one parallel loop over lanes, each with stacks of its own.
 
 Under `vmap` the lanes of a while loop have different numbers of steps. As for a single loop, the
 steps of all lanes are counted first; then the loops run with stacks for the longest of them, and so
@@ -29,7 +29,7 @@ MOST_UNUSED = 8
 
 
 class Lanes(NamedTuple):
-    """How the loops of a lane grow their stacks."""
+    """The growth of the stacks of a lane's loops."""
 
     counting: Graph  # the body of a scan over lanes that counts the steps of each while loop
     taken: tuple[int, ...]  # the inputs of the body that ``counting`` takes

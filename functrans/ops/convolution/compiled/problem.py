@@ -13,7 +13,7 @@ from functrans.ops.convolution.windows import Window
 
 
 class Problem:
-    """What the choice of vectors, tiles and blocks depends on."""
+    """The properties of a convolution on which the choice of vectors, tiles and blocks depends."""
 
     def __init__(self, eqn: Eqn, target: Target) -> None:
         x, y = (operand.aval for operand in eqn.inputs)

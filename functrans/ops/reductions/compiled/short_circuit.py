@@ -23,7 +23,7 @@ from functrans.ops.compiled.statements import nest
 
 
 class ShortCircuit(NamedTuple):
-    """How a line is searched."""
+    """Thresholds of short-circuit evaluation."""
 
     block: int = 1 << 12
     """The elements of a block, all of which are read even if the first one decides. Measured."""

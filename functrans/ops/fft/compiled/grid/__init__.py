@@ -1,1 +1,1 @@
-"""On a grid of threads: Fourier transforms by a library."""
+"""Fourier transforms on a grid of threads, by a library."""

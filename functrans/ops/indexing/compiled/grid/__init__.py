@@ -1,1 +1,1 @@
-"""On a grid of threads: scatters by many threads at once."""
+"""Scatters on a grid of threads, by atomic operations."""

@@ -1,1 +1,1 @@
-"""On a grid of threads: linear algebra by teams of threads, each of which has a matrix."""
+"""Linear algebra on a grid of threads: each team of threads computes one matrix."""

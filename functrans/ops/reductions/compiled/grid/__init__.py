@@ -1,1 +1,1 @@
-"""On a grid of threads: scans, sorts and searches by many threads."""
+"""Prefix sums, sorts and searches on a grid of threads."""
