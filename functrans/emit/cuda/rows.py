@@ -1,4 +1,4 @@
-"""Rows of a kernel's scratch: which of them are registers, and the element types of the others."""
+"""Allocation of scratch rows: which are registers, and the element types of those in memory."""
 
 from __future__ import annotations
 

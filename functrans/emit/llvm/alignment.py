@@ -45,7 +45,7 @@ def whole_vectors(
 
 
 def _aligned_start(ex: Expressions, loop: For, start: str, stop: str) -> str:
-    """Where a vector loop should start, as if there were iterations before the first one.
+    """The start of a peeled vector loop: an aligned index, at or before the first iteration.
 
     It is the first iteration itself unless the loop is long and stores to adjacent elements.
     """
