@@ -141,7 +141,7 @@ def _visited(owner: Any) -> list[int]:
 
 
 def attribute(kind: type, name: str) -> int | None:
-    """Where native code finds an attribute of instances, as Python does.
+    """The location of an attribute of instances, for native code; found as Python finds it.
 
     Returns
     -------

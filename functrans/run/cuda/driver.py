@@ -149,7 +149,7 @@ class Driver(Protocol):
         """Return unused memory of the pool to the system."""
 
     def memory_state(self) -> MemoryState:
-        """How much memory there is."""
+        """The free and the total memory of a device."""
 
     def ordinal_of(self, address: int) -> int:
         """The number of the GPU that an address is on."""

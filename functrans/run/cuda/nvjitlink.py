@@ -1,4 +1,4 @@
-"""From NVVM's intermediate language to machine code by nvJitLink: link-time optimisation.
+"""Link-time optimisation by nvJitLink: from NVVM's intermediate language to machine code.
 
 nvJitLink assembles PTX as a part of a program (like ``ptxas -c``), and reserves registers for
 callers that do not exist: up to twice as many. It compiles NVVM's intermediate form as a whole.
