@@ -50,7 +50,7 @@ def _redefined(kind: type) -> tuple[str, str]:
 
 
 def lost(x: Any) -> str:
-    """For a refused array or number, its description in messages, with the fix; otherwise empty."""
+    """The description of a refused array or number in messages, with the fix; empty if accepted."""
     kind = type(x)
     if kind in PLAIN:
         return ""

@@ -15,7 +15,7 @@ ENGINES = ("sim", "mpi")
 
 
 class PartitionSpec:
-    """How the axes of an array are split along the axes of a mesh.
+    """Partition of the axes of an array along the axes of a mesh.
 
     Parameters
     ----------

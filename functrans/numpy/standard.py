@@ -41,11 +41,11 @@ class ArrayNamespaceInfo:
         return {"boolean indexing": known, "data-dependent shapes": known, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Where arrays are made."""
+        """The device on which arrays are created."""
         return "cpu"
 
     def devices(self) -> list[str]:
-        """Where arrays can be."""
+        """The devices that arrays can be on."""
         return ["cpu"]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:

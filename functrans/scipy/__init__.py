@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _instead(name: str) -> str:
-    """What an error suggests in place of a SciPy function such as ``scipy.linalg.solve``."""
+    """The suggestion of an error in place of a SciPy function such as ``scipy.linalg.solve``."""
     _, module, *rest = name.split(".")
     if module in __all__:
         ours = _reduce(_member, rest, __getattr__(module))

@@ -1,4 +1,4 @@
-"""From functions to graphs, and back: staging a function, replaying a graph."""
+"""Staging: tracing a function to a graph, and replaying a graph on values or tracers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _DEEPEST = 64
 
 
 class Substitution(NamedTuple):
-    """How the entries of a matrix are computed from its products with acyclic colours."""
+    """The order of substitution: the entries of a matrix from its products with acyclic colours."""
 
     # for each edge, in the order of substitution, the element of the concatenated products that
     # equals its entry at that time

@@ -24,7 +24,7 @@ _SHORTEST = 256
 
 
 class Band(NamedTuple):
-    """How the entries of a matrix are read from its products with cyclic vectors."""
+    """The index arithmetic that reads a matrix's entries from its products with cyclic vectors."""
 
     period: int  # the number of colours
     first: int  # the number of the first entry of the regular rows

@@ -1,4 +1,4 @@
-"""Where two pytrees differ, in words."""
+"""Comparison of pytrees: the first difference of two structures, in words."""
 
 from optree import PyTreeKind, PyTreeSpec
 

@@ -180,7 +180,7 @@ class Fields:
 
 
 def fields_of(kind: type | None) -> Fields | None:
-    """How a class is flattened; None unless `register_dataclass` has registered it."""
+    """The flattening of a class; None unless `register_dataclass` has registered it."""
     registered = register_pytree_node.get(kind, namespace=NAMESPACE) if kind is not None else None
     found = getattr(registered and registered.unflatten_func, "__self__", None)
     return found if isinstance(found, Fields) else None
