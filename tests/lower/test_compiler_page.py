@@ -91,9 +91,9 @@ def page():
         "## Optimising\n\n`functrans/optimise/passes.py` lists the passes over graphs. Like the "
         "stages below, each has a precondition, a postcondition with a check, and a reason for its "
         "position. `functrans.config.skip_passes` leaves passes out. The first list is independent "
-        "of the machine, and gives the same bits:\n",
+        "of the machine, and its passes do not change a bit of the results:\n",
         "".join(table(SIMPLIFICATION)),
-        quoted(str(graph)) if graph != traced else "They do not change this program.\n",
+        quoted(str(graph)) if graph != traced else "These passes do not change this program.\n",
     ]
     before = str(graph)
     for stage, _, text in pipeline.shown(graph, CPU):
@@ -110,13 +110,13 @@ def page():
         "## Emitting\n\nKernels are printed as LLVM IR (`functrans/emit/llvm/`), which is "
         "compiled to machine code (`functrans/run/code/`), and as Numba source "
         "(`functrans/emit/source.py`), for readers and for the back end `numba`. Neither printer "
-        "knows a primitive. In the LLVM IR, the loop over columns reads the scores as vectors of "
-        "eight elements:\n",
+        "refers to a primitive. In the LLVM IR, the loop over columns reads the scores as vectors "
+        "of eight elements:\n",
         quoted("\n".join(line.strip() for line in loop), "llvm"),
         "## Running\n\nA program is called with the addresses of its arrays "
         "(`functrans/run/call/`). Threads share the outermost loops of its kernels "
-        "(`functrans/run/threads/`), and small products call BLAS "
-        "(`functrans/run/blas.py`).\n",
+        "(`functrans/run/threads/`). Products and decompositions without a kernel of their own "
+        "call BLAS and LAPACK (`functrans/run/blas.py`).\n",
         quoted(
             "from functrans import jit\n\n"
             "rng = np.random.default_rng(0)\n"

@@ -29,9 +29,9 @@ def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
 
 
 def without_complex(graph: Graph, target: Target) -> Graph:
-    """Replace complex numbers by pairs of real ones, with rules for what NumPy cannot do here.
+    """Replace complex numbers by pairs of real ones, with rules where a CPU would call NumPy.
 
-    Expects operations on complex numbers as they were written, or chosen from a library.
+    Expects operations on complex numbers as they were traced, or already calls of a library.
     Leaves no complex values.
     """
     return complex_parts.without_complex(graph, target, _parts_of)

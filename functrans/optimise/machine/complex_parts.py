@@ -74,7 +74,7 @@ class _Complex:
 def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -> Graph:
     """Replace complex numbers by pairs of real ones; inputs and outputs stay interleaved.
 
-    Expects operations on complex numbers as they were written, or chosen from a library.
+    Expects operations on complex numbers as they were traced, or already calls of a library.
     Leaves complex values only as operands and results of calls of NumPy.
     """
 

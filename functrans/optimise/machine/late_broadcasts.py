@@ -17,7 +17,7 @@ from functrans.optimise.simplification import constant, is_constant, simplify
 
 
 def broadcast_last(graph: Graph, target: Target) -> Graph:
-    """Move broadcasts after elementwise operations that have fewer elements without them.
+    """Sink broadcasts below elementwise operations, which then compute fewer elements.
 
     Expects any graph. Leaves elementwise operations whose operands do not all repeat along the same
     axes, and no selection by a repeated constant.

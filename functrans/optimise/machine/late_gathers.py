@@ -34,11 +34,11 @@ class _Read(NamedTuple):
 
 
 def gather_last(graph: Graph, target: Target) -> Graph:
-    """Move gathers after costly elementwise operations with fewer elements without them.
+    """Sink gathers below costly elementwise operations, which then compute fewer elements.
 
     Expects any graph.
-    Leaves no such operation on a gather alone, or with scalars, from a much smaller array, unless
-    calls may fail in it.
+    Leaves no costly elementwise operation on a gather from a much smaller array, and scalars,
+    unless the operation may fail.
     """
     out, limits = Rewriter(graph), target[Sinking]
     reads: dict[Atom, _Read] = {}

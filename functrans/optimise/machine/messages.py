@@ -45,7 +45,7 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
 def bucket_sums(graph: Graph, target: Target) -> Graph:
     """Delay sums over processes until they are read, and combine small ones into one message.
 
-    Expects sums as they were written.
+    Expects sums as they were traced.
     Leaves sums that depend on each other, or are large.
     """
     made: Graph = _bucketed(graph, target[Buckets])

@@ -43,9 +43,9 @@ class _Rank(NamedTuple):
 
 
 def select_ranks(graph: Graph, target: Target) -> Graph:
-    """Replace sorts of which a few elements of each line are read.
+    """Replace sorts by order statistics, if a few elements of each line are read.
 
-    Expects reads at known places as slices.
+    Expects reads at known positions, as slices.
     Leaves order statistics, and slices of them.
     """
     sorts = [eqn for eqn in graph.eqns if eqn.primitive is sort and _is_fit(eqn, target)]

@@ -40,10 +40,10 @@ DEEPEST = 40
 
 
 def leave_out_shifts(graph: Graph, target: Target) -> Graph:
-    """Leave out gradients of maxima whose sums cancel: the results do not depend on a shift.
+    """Remove gradients of maxima that are zero, because the result does not depend on a shift.
 
     Expects gradients of maxima as differentiation writes them.
-    Leaves no sum with an array that is zero except where elements are largest, and zero there, too.
+    Leaves no sum with a gradient of a maximum whose terms cancel in exact arithmetic.
     """
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     out = Rewriter(graph)

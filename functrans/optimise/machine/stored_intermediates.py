@@ -43,7 +43,7 @@ class Storing(NamedTuple):
 
 
 def store_intermediates(graph: Graph, target: Target) -> Graph:
-    """Stack costly values in the scan that stacks what another scan computes them from.
+    """Stack costly values in the forward scan, instead of recomputing them in the backward scan.
 
     Expects scans without duplicates.
     Leaves scans that recompute only cheap values, or values whose stacks would be too large.

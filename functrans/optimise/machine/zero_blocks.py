@@ -64,8 +64,8 @@ class Directions(NamedTuple):
 def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
     """Compute only those blocks of the tangents for a basis that are not structural zeros.
 
-    Expects a simplified graph, in which slices of the basis show what depends on which input.
-    Leaves linear operations on blocks, and joins these where any other operation reads them.
+    Expects a simplified graph, in which slices of the basis are the tangents of single inputs.
+    Leaves linear operations on blocks, which are joined where any other operation reads them.
     """
     makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     limits = target[Directions]
