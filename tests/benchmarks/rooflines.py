@@ -196,7 +196,10 @@ def main() -> None:
     wanted = parser.parse_args().names
     config.threads = 1
     known = {dtype: speeds(dtype) for dtype in (np.float32, np.float64)}
-    print("| workload | MB | operations, 10⁶ | divisions | copy | computing | program | reached |")
+    print(
+        "| Workload | Data, MB | Operations, 10⁶ | Divisions, 10⁶ | Bound by copying | "
+        "Bound by computing | Time of the program | Greater bound / time |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, (function, args) in programs(functrans_library()[0]).items():
         if not wanted or any(word in name for word in wanted):
