@@ -18,6 +18,7 @@ pytestmark = needs_compiler
 
 OF_NVIDIA = {
     "trunc", "rint", "half_bits", "as_half", "half_of_double", "as_tf32", "ratio",
+    "fast_exp",
 }  # fmt: skip
 IN_MEMORY = ("read", "load", "store", "atomic")
 SCALAR = sorted(
