@@ -1,4 +1,4 @@
-"""Which name was meant: for messages about names that are spelled wrong."""
+"""Suggestions for misspelt names, in messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -40,7 +40,7 @@ def fixed(walk: Walk) -> set[Hashable]:
 
 
 def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
-    """The objects on the paths to some places."""
+    """The objects on the access paths to some arrays."""
     owners: dict[Hashable, list[Hashable]] = {}
     for edge in walk.edges:
         owners.setdefault(edge.value, []).append(edge.owner)
@@ -55,7 +55,7 @@ def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
 
 
 class Copies:
-    """Copies with other values at some places."""
+    """Copies of objects, with other values at the ends of some access paths."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class Copies:
         return made
 
     def _at(self, owner: Hashable, key: Any, value: Any) -> Any:
-        """The value, or its replacement, at a place."""
+        """The value at an access path, or its replacement."""
         instead = self._instead.get((owner, key))
         return self.of(value) if instead is None else instead
 

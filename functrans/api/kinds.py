@@ -170,7 +170,7 @@ def current_value(variable: ContextVar[Any]) -> list[Any]:
 
 
 def referents_of(value: Any) -> list[Any]:
-    """The referents of an object, by Python's garbage collector, which does not know ``x.flat``."""
+    """The referents of an object, by Python's garbage collector, and the base of ``x.flat``."""
     if isinstance(value, np.flatiter):
         return [value.base]
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]

@@ -182,7 +182,7 @@ class _Operand(NamedTuple):
         return of(self.array) if self.axis is None else UNKNOWN
 
     def part(self, start: int, count: int) -> Any:
-        """Some examples."""
+        """A chunk of the examples."""
         if self.axis is None:
             return self.array
         return self.array[(slice(None),) * self.axis + (slice(start, start + count),)]

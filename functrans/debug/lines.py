@@ -82,7 +82,7 @@ class Line:
 
 
 def key_of(source: Source | None) -> tuple[Any, ...]:
-    """A key that is the same for all places on a line."""
+    """A key that is the same for all locations on a line."""
     return () if source is None else (source.code.co_filename, source.line)
 
 

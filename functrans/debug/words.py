@@ -37,7 +37,7 @@ def where(source: Source | None) -> str:
 
 
 def line_of(source: Source | None) -> str:
-    """A line with its text, the same for all places on it."""
+    """A line with its text, the same for all locations on it."""
     if source is None:
         return "(no line of yours)"
     return f"{Path(source.code.co_filename).name}:{source.line}  {source.text}"

@@ -43,7 +43,7 @@ def functions(mpi: Any) -> Mapping[str, int] | None:
 
 
 class Handles:
-    """The processes of a communicator, as compiled code needs to know them."""
+    """The processes of a communicator, as numbers for compiled code."""
 
     def __init__(self, mpi: Any, communicator: Any, addresses: Mapping[str, int]) -> None:
         self.functions = addresses

@@ -111,7 +111,7 @@ def _fixed(indices: Sequence[Scalar]) -> Fixed:
 
 
 def _meet(some: Fixed, others: Fixed) -> bool:
-    """Whether two places in a buffer may be the same: no constant indices differ."""
+    """Whether two positions in a buffer may be the same: no constant indices differ."""
     pairs = zip(some, others, strict=True)
     return all(i == k or i is None or k is None for i, k in pairs)
 

@@ -43,7 +43,7 @@ class TooLarge(Exception):
 
 
 class Fault(Exception):
-    """A broken promise of a kernel, in words."""
+    """A violated invariant of a kernel, as a message."""
 
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:

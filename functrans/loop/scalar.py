@@ -311,7 +311,7 @@ def lshr(x: Scalar, y: Scalar | Number) -> Scalar:
 
 
 def ratio(x: Scalar | Number, y: Scalar | Number) -> Scalar:
-    """``x / y``, with the promise that neither a number nor the result is very large or small.
+    """``x / y``, where neither an operand nor the result is very large or very small.
 
     Where the result matters, ``x`` is between ``2**-60`` and ``2**60`` in size, and ``y`` and the
     result between ``2**-126`` and ``2**126``; or ``x`` is zero, and the sign of the result does not

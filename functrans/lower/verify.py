@@ -55,7 +55,7 @@ def verify(
     plan: Plan,
     in_part: Sequence[int] = (),  # the numbers of the outputs that need not be written completely
 ) -> int:
-    """Check the promises of a plan; returns the number of kernels that were too large to check.
+    """Check the invariants of a plan; return the number of kernels that were too large to check.
 
     Raises `PlanError` if a promise is broken, with the kernel's text.
     """

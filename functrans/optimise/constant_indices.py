@@ -107,7 +107,7 @@ class Known:
 
 
 class Target(NamedTuple):
-    """An indexed array, seen as one whose indexed axes are merged into a single axis."""
+    """An indexed array, as one whose indexed axes are merged into a single axis."""
 
     shape: Shape  # the shape of the array
     axes: tuple[int, ...]  # the indexed axes

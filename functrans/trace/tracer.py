@@ -346,7 +346,7 @@ class Tracer(Operators):
         return not is_inexact(self.dtype) or self._is_constant()
 
     def _refuse_plain(self, target: str, otherwise: str = _PLAIN) -> NoReturn:
-        """Raise: it is to become something plain."""
+        """Raise the error for a traced value that is converted to a plain one."""
         self._owner.refused(self)
         self._check_usable()
         if self._known_value is UNKNOWN:

@@ -53,7 +53,7 @@ def cyclic_colours(pattern: Pattern, most: int) -> Any:
 
 
 def band_of(pattern: Pattern, places: tuple[Any, Any], period: int) -> Band | None:
-    """The band of a matrix with entries, by rows, at these places: elements and colours.
+    """The band of a matrix with entries, by rows, at these positions: elements and colours.
 
     None if too few rows are regular.
     """

@@ -41,7 +41,7 @@ at ['b'][1]: expected a list of 2, found a tuple of 2
 
 
 def difference(expected: Structure, found: Structure, *, prefix: bool = False) -> str | None:
-    """Describe the first place where two structures differ, and what each has there.
+    """Describe the first position at which two structures differ, and what each has there.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class _Kernel(NamedTuple):
         return cls(nest, read, written, _is_small(nest, target), len(scalars(nest.body)))
 
     def conflicts(self, others: Sequence[_Kernel]) -> bool:
-        """Whether it must come after others: one writes what the other reads or writes."""
+        """Whether a kernel depends on others: one writes what the other reads or writes."""
         return any(
             not self.written.isdisjoint(each.read | each.written)
             or not self.read.isdisjoint(each.written)

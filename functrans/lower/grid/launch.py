@@ -85,7 +85,7 @@ def least_blocks(kernel: Kernel) -> int:
 
 
 def narrowed(step: Step) -> Step:
-    """The step, whose kernel knows whether the indices of its threads fit into 32 bits."""
+    """The step, whose kernel is marked if the indices of its threads fit into 32 bits."""
     if threads(step.kernel, step.sizes) > MOST_NARROW:
         return step
     return replace(step, kernel=replace(step.kernel, narrow=True))

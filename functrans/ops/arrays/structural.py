@@ -135,7 +135,7 @@ def transpose(x: Any, *, permutation: tuple[int, ...]) -> Any:
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
-    """``x`` with one axis moved to another place."""
+    """``x`` with one axis moved to another position."""
     axes = [i for i in range(x.ndim) if i != source]
     axes.insert(destination, source)
     return transpose(x, permutation=tuple(axes))

@@ -200,7 +200,7 @@ def params_of(labels: tuple[Labels, Labels, Labels], windows: Windows) -> dict[s
 def _in_phases(
     x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Mapping[int, Window], label: int
 ) -> Any:
-    """The positions along a label in phases, each of which sees neighbouring elements."""
+    """The positions along a label in phases, each of which reads neighbouring elements."""
     _, other, out = labels
     window, axis = windows[label], out.index(label)
     phases = []

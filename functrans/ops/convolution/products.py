@@ -24,7 +24,7 @@ Measured: values and derivatives with respect to kernels, arrays of 1 kB to 50 M
 
 
 def are_apart(x: Any, labels: Labels, windows: Windows) -> bool:
-    """Whether no two positions see the same element, none sees padding, and copies are small."""
+    """Whether no two windows share an element, none contains padding, and copies are small."""
     are_patches = any(min(window.places, window.taps) > 1 for _, window in windows)
     if are_patches and x.size * x.dtype.itemsize > LARGEST_COPY:
         return False
@@ -39,7 +39,7 @@ def _is_apart(window: Window, extent: int) -> bool:
 
 
 def are_spread(windows: Windows) -> bool:
-    """Whether each position sees one element: the elements are as far apart as there are taps."""
+    """Whether each window has one element: the elements are as far apart as there are taps."""
     return all(
         window.base == window.taps and window.stride == abs(window.dilation) == 1
         for _, window in windows

@@ -55,20 +55,20 @@ class Window(NamedTuple):
     base: int = 1
 
     def reach(self) -> tuple[int, int]:
-        """The least and the largest ``base * i`` that a window sees, if it sees anything."""
+        """The least and the largest ``base * i`` in a window, if it contains any."""
         across = self.stride * (self.places - 1), self.dilation * (self.taps - 1)
         low, high = sum(min(n, 0) for n in across), sum(max(n, 0) for n in across)
         return self.offset + low, self.offset + high
 
     def inside(self, extent: int) -> bool:
-        """Whether a window sees only elements within an axis of this extent."""
+        """Whether a window lies within an axis of this extent."""
         if not self.places or not self.taps:
             return True
         low, high = self.reach()
         return self.base == 1 and low >= 0 and high < extent
 
     def seen(self, extent: int) -> tuple[int, int]:
-        """The first element of an axis that may be seen, and the one after the last."""
+        """The first element of an axis that may be in a window, and the one after the last."""
         low, high = self.reach()
         first = max(-(-low // self.base), 0)
         return first, max(min(high // self.base + 1, extent), first)
@@ -81,7 +81,7 @@ Windows = tuple[tuple[int, Window], ...]
 
 
 def sees_margins(windows: Sequence[Window], extents: Sequence[int]) -> bool:
-    """Whether any window sees padding."""
+    """Whether any window contains padding."""
     return not all(map(Window.inside, windows, extents))
 
 
@@ -156,7 +156,7 @@ def numpy_windows(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
 
 
 def _seen_along(x: Any, axis: int, window: Window) -> Any:
-    """The segment of an axis that a window sees, padded with zeros."""
+    """The segment of an axis that a window covers, padded with zeros."""
     low, high = window.reach()
     first, last = window.seen(x.shape[axis])
     before = (slice(None),) * axis
@@ -186,7 +186,7 @@ def _batch_windows(operands: Any, mapped: Any, *, axes: Axes, windows: Any) -> t
 
 
 def element_seen(window: Window, extent: int, p: Any, k: Any) -> tuple[list[Any], Any]:
-    """The element that a tap sees from a position, and the conditions for it, as scalars."""
+    """The element that a tap reads at a position, and the conditions for it, as scalars."""
     place = _affine((window.stride, p), (window.dilation, k), window.offset)
     return _quotient(place, window.base, extent, window.inside(extent))
 
@@ -330,7 +330,7 @@ def _batch_overlap(
 
 
 class _Pairs(NamedTuple):
-    """The positions and taps that see an element: their greatest number, and a function.
+    """The positions and taps that read an element: their greatest number, and a function.
 
     ``pair(i, n)`` gives the conditions, the position and the tap of pair ``n`` for element ``i``.
     """

@@ -42,7 +42,7 @@ def indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_bounds(shape: Shape, axes: tuple[int, ...], indices: Sequence[Any]) -> None:
-    """Raise NumPy's IndexError for an index out of bounds, naming the axis as the user knows it."""
+    """Raise NumPy's IndexError for an index out of bounds, with the axis of the user's array."""
     for axis, index in zip(axes, indices, strict=True):
         wrong = (index < -shape[axis]) | (index >= shape[axis])
         if np.any(wrong):

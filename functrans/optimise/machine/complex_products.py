@@ -43,7 +43,7 @@ def with_vector(matrix: Any, vector: Pair, axis: int) -> Pair:
 
 
 def _at(x: Any, axis: int, place: int) -> Any:
-    """The elements at a place along an axis."""
+    """The elements at a position along an axis."""
     index = [whole(n) for n in x.shape]
     index[axis] = (place, 1, 1)
     shape = x.shape[:axis] + x.shape[axis + 1 :]

@@ -89,13 +89,13 @@ def _is_fit(eqn: Eqn, target: Target) -> bool:
 
 
 def _places(entry: int | Range) -> set[int]:
-    """The first and the last place that an entry of an index refers to."""
+    """The first and the last position that an entry of an index refers to."""
     start, size, step = (entry, 1, 1) if isinstance(entry, int) else entry
     return {start, start + (size - 1) * step} if size else set()
 
 
 def _runs(places: set[int]) -> list[tuple[int, int]]:
-    """Places, or two neighbouring ones: the first, and how many there are."""
+    """Positions, or two neighbouring ones: the first, and how many there are."""
     runs: list[tuple[int, int]] = []
     for place in sorted(places):
         if runs and runs[-1] == (place - 1, 1):
@@ -106,7 +106,7 @@ def _runs(places: set[int]) -> list[tuple[int, int]]:
 
 
 def _holder(ranks: list[_Rank], places: set[int]) -> _Rank | None:
-    """The ranks that contain some places; None if they are apart."""
+    """The ranks that contain some positions; None if they are apart."""
     for rank in ranks:
         if places and places <= {rank.first, rank.first + rank.length - 1}:
             return rank

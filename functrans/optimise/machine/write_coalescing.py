@@ -115,7 +115,7 @@ class _Coalescing:
         return reshape_in(part, self.makers, self.graph.inputs) is not None
 
     def sum(self, eqn: Eqn) -> list[Eqn] | None:
-        """A sum of embedded slices, of many or of all there are: each is added where it goes."""
+        """A sum of embedded slices, many or all of them: each is added at its position."""
         (out,) = eqn.outputs
         if out.aval.size <= self.limits.small:
             return None

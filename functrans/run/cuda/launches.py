@@ -328,6 +328,6 @@ def _launch(
 
 
 def _picked(places: Iterable[int]) -> Addresses:
-    """A function from words to the tuple of those at some places."""
+    """A function from words to the tuple of those at some positions."""
     found = tuple(places)
     return itemgetter(*found) if len(found) > 1 else lambda words: tuple(words[i] for i in found)

@@ -61,7 +61,7 @@ class Flag:
         return Status(self, word, self._last, explain)
 
     def let_go(self, word: np.ndarray[Any, Any]) -> None:
-        """Reuse a host word: the next copy to it comes later on the stream."""
+        """Release a host word for reuse: the next copy to it is later on the stream."""
         self._free.append(word)
 
     def __del__(self) -> None:

@@ -27,7 +27,7 @@ def require(condition: bool) -> None:
 
 
 class Last(NamedTuple):
-    """A root that goes through the elements of another one, by the loops of that one."""
+    """A root that iterates over the elements of another one, with the loops of that one."""
 
     root: Root
     value: Scalar  # the value that is computed

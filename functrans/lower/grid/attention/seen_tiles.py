@@ -193,7 +193,7 @@ class _Look:
     def _contiguous(
         self, thread: Scalar, lines: int, line: int
     ) -> tuple[list[Scalar], list[Scalar]]:
-        """A thread's lines of a tile, and its places in these: whole lines, or a part of one."""
+        """A thread's lines of a tile, and its positions in these: whole lines, or a part of one."""
         count = lines * line // self.tiles.tile.threads
         parts = max(1, line // count)
         first, part = self.tiles.operands.divided(thread, parts)

@@ -235,7 +235,7 @@ class _Kernel:
         return [*body, *([Await(behind)] if self.operands.values_side.is_copied else [])]
 
     def _next_keys(self, thread: Scalar) -> list[Statement]:
-        """The copies of the next tile's keys, into the place of those that are no longer needed."""
+        """The copies of the next tile's keys, which overwrite those that are no longer needed."""
         if not self.ahead:
             return []
         block = self.operands.partner_block

@@ -57,7 +57,7 @@ class _Nest(NamedTuple):
 
 
 def taps_inside(window: Window, extent: int, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
-    """The range of taps that see elements in bounds, from any position of a range."""
+    """The range of taps that read elements in bounds, from any position of a range."""
     step = abs(window.dilation)
     if window.dilation > 0:
         before = -(last * window.stride + window.offset)
@@ -136,7 +136,7 @@ class _Direct:
         self.at.call((loop,), work=self._work())
 
     def _flat_region(self) -> int:
-        """The contiguous elements that a block's vectors see, also after its last position."""
+        """The contiguous elements that a block's vectors read, also after its last position."""
         tiles = self.tiles
         (_, rows), (_, columns) = (self.regions[axis.label] for axis in tiles.places[-2:])
         across = (rows - tiles.rows) * tiles.pitch + columns - tiles.places[-1].extent
@@ -360,7 +360,7 @@ class _Direct:
         return Store(self.out, self._place(block, place, column), value)
 
     def _place(self, block: _Block, place: At, column: Scalar) -> tuple[Scalar, ...]:
-        """The place of a result."""
+        """The position of a result in memory."""
         first = self.tiles.places[0].label
         element = block.outer | place | {first: place[first] + block.start}
         element |= {self.tiles.column.label: column}

@@ -1,4 +1,4 @@
-"""A convolution as its blockings see it: labels by their roles, extents, and windows."""
+"""The roles of a convolution's labels, with extents and windows: the input of its blocking."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _along_images(given: Problem, by: Tiles) -> Tiles | None:
 
 
 def share_inside(window: Window, extent: int) -> float:
-    """The fraction of the elements that a window sees which are in bounds."""
+    """The fraction of a window's elements that are in bounds."""
     seen = window.offset + window.dilation * np.arange(window.taps)
     seen = window.stride * np.arange(window.places)[:, None] + seen
     return float(np.mean((seen >= 0) & (seen < extent)))

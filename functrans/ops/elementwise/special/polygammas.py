@@ -49,7 +49,7 @@ def digamma_of(x: Any) -> Any:
 
 
 def polygamma_of(x: Any, *, n: int) -> Any:
-    """Reflected by its recurrence where SciPy knows no Hurwitz zeta function."""
+    """Polygamma functions, reflected by the recurrence where SciPy has no Hurwitz zeta function."""
     x = np.asarray(x)
     value = np.asarray(_polygamma(n, x))
     if not (x < 0).any():

@@ -105,7 +105,7 @@ def _repeats(eqn: Eqn, producers: Producers) -> bool:
 
 
 def _sum_of_windows(source: Atom, eqn: Eqn, values: Environment) -> list[Any]:
-    """The sums over all positions that see an element: each number is then stored only once."""
+    """The sums over all windows that contain an element: each number is then stored only once."""
     axes, windows, shape = eqn.params["axes"], eqn.params["windows"], eqn.params["shape"]
     positions = eqn.inputs[0].aval.shape[: len(shape)]
     x = values.read(source)
