@@ -103,7 +103,7 @@ def _register_named_tuples(structure: Structure) -> bool:
 
 
 def _in_their_order(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:
-    """The tree with copies of its OrderedDicts, since optree does not notice their ``move_to_end``."""
+    """The tree with copies of its OrderedDicts, whose ``move_to_end`` optree does not notice."""
 
     def is_end(node: Any) -> bool:
         return type(node) is OrderedDict or (is_leaf is not None and is_leaf(node))

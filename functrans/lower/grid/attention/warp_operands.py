@@ -43,7 +43,7 @@ RUN = WIDEST // BITS.itemsize
 
 
 class _Run(NamedTuple):
-    """Elements that a thread moves: their line and position in it, their bits, whether they exist."""
+    """Elements that a thread moves: line, position in it, number of bits, whether they exist."""
 
     line: Scalar
     start: Scalar
