@@ -225,7 +225,7 @@ def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
 
 
 def _last_of_chain(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of several consecutive reshapes, or broadcasts, only the last is needed."""
+    """A chain of reshapes, or of broadcasts, becomes its last one."""
     source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source

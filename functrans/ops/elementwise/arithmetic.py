@@ -122,7 +122,7 @@ def _truncated_rest(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _remainder(x: Scalar, y: Scalar) -> Scalar:
-    """Of the divisor's sign; 0 for an integer divided by 0."""
+    """The remainder with the divisor's sign; 0 for an integer divided by 0."""
     if x.dtype.kind == "f":
         rest = _truncated_rest(x, y)
         moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
@@ -134,7 +134,7 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
-    """Rounded downwards; 0 for an integer divided by 0."""
+    """The quotient rounded downwards; 0 for an integer divided by 0."""
     if x.dtype == np.float16:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)

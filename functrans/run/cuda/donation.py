@@ -22,18 +22,18 @@ class GivenUp(Memory):
         super().__init__(driver, 0, nbytes, on_none)
 
     def read(self, stream: Stream) -> NoReturn:
-        """Raise."""
+        """Raise `DeviceError`: the array was donated."""
         raise DeviceError(
             "this array was given up (donate_argnums, donate_argnames), and a result has its "
             "memory: use the result, or donate a copy, x.copy()"
         )
 
     def write(self, stream: Stream) -> NoReturn:
-        """Raise."""
+        """Raise `DeviceError`: the array was donated."""
         self.read(stream)
 
     def show(self) -> NoReturn:
-        """Raise."""
+        """Raise `DeviceError`: the array was donated."""
         self.read(self.stream)
 
 

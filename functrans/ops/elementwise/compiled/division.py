@@ -29,12 +29,12 @@ from functrans.loop.scalar import (
 
 
 def quotient(x: Scalar, y: Scalar) -> Scalar:
-    """Rounded downwards; 0 if ``y`` is 0."""
+    """The quotient rounded downwards; 0 if ``y`` is 0."""
     return _either(x, y, is_remainder=False)
 
 
 def remainder(x: Scalar, y: Scalar) -> Scalar:
-    """Of the divisor's sign; 0 if ``y`` is 0."""
+    """The remainder with the divisor's sign; 0 if ``y`` is 0."""
     return _either(x, y, is_remainder=True)
 
 

@@ -287,7 +287,7 @@ besselpoly: Primitive = special(
 
 
 def _slope_of_struve(function: Any, sign: int, v: Any, x: Any, out: Any) -> Any:
-    """By the order below and a quotient; near 0, which that divides by, by both adjacent orders.
+    """The derivative in x: by the order below and ``out / x``; near 0 by both adjacent orders.
 
     Far from 0 these grow faster than the slope, and cancel.
     """

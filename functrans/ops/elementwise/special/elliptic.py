@@ -210,9 +210,9 @@ parts("ellipj", elliptic_sn, elliptic_cn, elliptic_dn, elliptic_amplitude)
 
 
 def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
-    """In ``b``: the mean ``M`` of ``s`` and ``g`` is ``pi / (2 R_F(0, s**2, g**2))``.
+    """The derivative in ``b``, from the mean ``M(s, g) = pi / (2 R_F(0, s**2, g**2))``.
 
-    These are the arithmetic and the geometric mean of both, whose squares do not underflow. ``M``
+    ``s`` and ``g`` are the arithmetic and the geometric mean, whose squares do not underflow. ``M``
     is homogeneous, which gives the slope in ``s`` from that in ``g``.
     """
     s = 0.5 * absolute(a) + 0.5 * absolute(b)

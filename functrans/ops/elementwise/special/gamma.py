@@ -57,7 +57,7 @@ gamma: Primitive = special(
 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
-    """By reflection for negative x, where the function has roots, its logarithm poles."""
+    """The derivative of 1 / gamma; by reflection for negative x, where the logarithm has poles."""
     if is_complex(x.dtype):
         return -out * digamma(x)
     left = less(x, 0.5)
@@ -215,7 +215,7 @@ zeta: Primitive = computed(
 
 
 def _slope_of_zeta(s: Any) -> Any:
-    """By the functional equation (NIST 25.4.1) below -1, where sums cancel."""
+    """Zeta's derivative; by the functional equation (NIST 25.4.1) below -1, where sums cancel."""
     low = less(s, -1)
     direct = hurwitz_slope(select(low, 2, s), 1.0, n=1)
     s = select(low, s, -2)

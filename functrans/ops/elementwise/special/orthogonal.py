@@ -44,14 +44,14 @@ eval_gegenbauer: Primitive = ordered(
 
 
 def _slope_of_second_kind(n: Any, x: Any) -> Any:
-    """Of ``U_n``, which is minus ``U_(-2 - n)``."""
+    """The derivative of ``U_n``, which is minus ``U_(-2 - n)``."""
     below = less(n, 0)
     slope = 2 * _gegenbauer_below(select(below, -2 - n, n), 2.0, x)
     return select(below, -slope, slope)
 
 
 def _slope_of_legendre(n: Any, x: Any) -> Any:
-    """``P_n`` and ``P_(-1 - n)`` are the same function."""
+    """The derivative of ``P_n``, which is the same function as ``P_(-1 - n)``."""
     return _gegenbauer_below(select(less(n, 0), -1 - n, n), 1.5, x)
 
 
@@ -137,7 +137,7 @@ eval_hermitenorm: Primitive = ordered(
 
 
 def _slope_of_lpmv(m: Any, v: Any, x: Any, out: Any) -> Any:
-    """By the degree below; for order 0, this would cancel near the ends."""
+    """The derivative in x, by the degree below; for order 0, this would cancel near the ends."""
     right = select(equal(np.floor(v), v), absolute(x), x)
     end = equal(m, 0) & greater(right, 0.9)
     rest = select(end, 1, (x - 1) * (x + 1))

@@ -37,7 +37,7 @@ NEAR_POLE = 0.15
 
 
 def digamma_of(x: Any) -> Any:
-    """Reflected near the negative poles, the distance to which SciPy rounds."""
+    """Digamma, reflected near the negative poles, the distance to which SciPy rounds."""
     value = _psi(x)
     offset = x - np.rint(x)
     near = (np.real(x) < 0) & (np.abs(offset) < NEAR_POLE) & (offset != 0)

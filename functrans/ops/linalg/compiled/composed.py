@@ -49,7 +49,7 @@ def svdvals_by_qr(at: Emission) -> None:
 
 
 def _svd_of_triangle(a: Any) -> list[Any]:
-    """By the triangular factor (Chan's algorithm), as in LAPACK's `gesdd`, so signs are equal."""
+    """SVD by the triangular factor (Chan's algorithm), with the signs of LAPACK's `gesdd`."""
     is_wide, (a, known) = a.shape[-2] < a.shape[-1], _without_infinities(a)
     q, r = qr_p(transposed(a) if is_wide else a, complete=False)
     u, s, vh = svd_p(transposed(r) if is_wide else r, full=False)

@@ -291,7 +291,7 @@ class Calls(LibraryCalls):
         return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
 
     def cofactor(self, target: Buffer) -> Statements:
-        """From the inverse, if that is accurate enough; otherwise from the singular values.
+        """Cofactors from the inverse, if that is accurate enough; otherwise from singular values.
 
         The latter work for singular matrices, and take ten times as long.
         """
@@ -329,9 +329,9 @@ class Calls(LibraryCalls):
         ), self._regular(factors) & is_exact  # fmt: skip
 
     def _from_singular_values(self, target: Buffer) -> Statements:
-        """As a composition of operations, as on a grid, it would take as long in float64.
+        """Cofactors from singular values, by one call of LAPACK and a loop.
 
-        In float32 it would take 1.3 to 1.6 times as long: decompositions are in double precision.
+        Composed of operations, as on a grid, they take 1.3 to 1.6 times as long in float32.
         """
         n, dtype = self.n, self.dtype
         copied, u, vt = (self._work(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
@@ -387,7 +387,7 @@ class Calls(LibraryCalls):
         return For(i, ZERO, stop, (fold, For(k, ZERO, stop, (store,))))
 
     def _sign_and_logarithm(self, factors: Factors) -> tuple[Statement, Scalar, Scalar]:
-        """Computed as in NumPy, since the product of the pivots might overflow."""
+        """Sign and logarithm of the determinant: the product of the pivots might overflow."""
         i = index("i", self.n)
         pivot = load(factors.lower_upper, (*self.at, i, i))
         stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)

@@ -121,7 +121,7 @@ def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _squared(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
-    """The tables of which a value is the square; None if it is not."""
+    """The tables whose elementwise square a value is; None if it is no square of tables."""
     maker = producers.get(atom)
     if maker is None or maker.primitive not in (square, multiply):
         return None

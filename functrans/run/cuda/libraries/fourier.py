@@ -59,7 +59,7 @@ class Side(NamedTuple):
 
 
 def fft(numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]) -> None:
-    """From complex numbers to complex ones."""
+    """The transform of complex numbers to complex numbers."""
     direction, outer, points, inner, x, y = arguments
     single, size = numbers.letter == "c", numbers.itemsize
     run = Run(
@@ -74,7 +74,7 @@ def fft(numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Seq
 def rfft(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """From real numbers to complex ones."""
+    """The transform of real numbers to the first half of the complex ones."""
     outer, points, inner, x, y = arguments
     size = numbers.itemsize
     run = Run("R2C", "exec_r2c") if numbers.letter == "s" else Run("D2Z", "exec_d2z")
@@ -85,7 +85,7 @@ def rfft(
 def irfft(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """From complex numbers to real ones.
+    """The inverse transform of complex numbers to real numbers.
 
     cuFFT overwrites its operand, which is therefore a copy. Its documentation does not say how it
     treats the imaginary parts of numbers that have no conjugate among the others; NumPy takes 0.
