@@ -329,7 +329,7 @@ class Calls(LibraryCalls):
         ), self._regular(factors) & is_exact  # fmt: skip
 
     def _from_singular_values(self, target: Buffer) -> Statements:
-        """Cofactors from singular values, by one call of LAPACK and a loop.
+        """Cofactors from singular values, by calls of LAPACK and BLAS.
 
         Composed of operations, as on a grid, they take 1.3 to 1.6 times as long in float32.
         """
