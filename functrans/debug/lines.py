@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.debug.words import count, size, time
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.observe import Observer, observed
 from functrans.ops.calls.budget import nbytes_of
@@ -37,6 +38,11 @@ class Work(NamedTuple):
     seconds: float = 0.0
     flops: int = 0
     nbytes: int = 0
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Time, arithmetic and bytes."""
+        return time(self.seconds), count(self.flops), size(self.nbytes)
 
     def plus(self, other: Work) -> Work:
         """The sum of both costs."""
