@@ -30,11 +30,6 @@ _ABSENT = object()
 Wrapper = TypeVar("Wrapper", bound=Callable[..., Any])
 
 
-def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """The decorator that a transform returns when it is called with options only."""
-    return functools.partial(transform, **options)
-
-
 def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
     # like functools.update_wrapper

@@ -12,7 +12,6 @@ from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
     check_callable,
-    decorated,
     examples,
     is_foreign,
     known_values,
@@ -476,7 +475,7 @@ def jit(
     True
     """
     if function is None:
-        return decorated(
+        return partial(
             jit,
             static_argnums=static_argnums,
             static_argnames=static_argnames,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, cast, overload
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf, check_callable, decorated, name_of, wrap
+from functrans.api.arguments import aval_of_leaf, check_callable, name_of, wrap
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
 from functrans.api.host import callback
@@ -296,7 +297,7 @@ def custom_jvp(
         "out_types": out_types,
     }
     if function is None:
-        return decorated(custom_jvp, **options)
+        return partial(custom_jvp, **options)
     return CustomJvp[..., Any](custom_jvp, function, options)
 
 
@@ -476,5 +477,5 @@ def custom_vjp(
         "out_types": out_types,
     }
     if function is None:
-        return decorated(custom_vjp, **options)
+        return partial(custom_vjp, **options)
     return CustomVjp[..., Any](custom_vjp, function, options)

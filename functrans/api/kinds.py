@@ -265,7 +265,8 @@ def dictionary_of(value: Any) -> dict[str, Any]:
 
 def has_attributes(value: Any) -> bool:
     """Whether an object has attributes of its own."""
-    return bool(slots_of(_kind_of(value)) or type(value).__dictoffset__ or dictionary_of(value))
+    kind: Any = type(value)
+    return bool(slots_of(kind) or kind.__dictoffset__ or dictionary_of(value))
 
 
 @cached(1024)
@@ -295,7 +296,8 @@ def _is_of_python(kind: Any) -> bool:
 
 def attributes_of(value: Any) -> list[str]:
     """The names of an instance's own attributes, in its dictionary and its slots."""
-    return [*dictionary_of(value), *slots_of(_kind_of(value))]
+    kind: Any = type(value)
+    return [*dictionary_of(value), *slots_of(kind)]
 
 
 @cached(1024)
@@ -328,16 +330,12 @@ def is_of_the_interpreter(kind: Any) -> bool:
 
 
 @cached(1024)
-def _is_installed_class(kind: Any) -> bool:
+def is_installed_class(kind: Any) -> bool:
+    """Whether a class belongs to Python or to an installed package."""
     module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
     if module is builtins or module is None:
         return is_of_the_interpreter(kind)
     return is_installed_module(module)
-
-
-def is_installed_class(kind: Any) -> bool:
-    """Whether a class belongs to Python or to an installed package."""
-    return _is_installed_class(kind)
 
 
 def is_installed_module(module: types.ModuleType) -> bool:
@@ -351,7 +349,3 @@ def is_installed_module(module: types.ModuleType) -> bool:
         return False
     origin = getattr(content.get("__spec__"), "origin", None)
     return name in sys.builtin_module_names or origin in ("built-in", "frozen")
-
-
-def _kind_of(value: Any) -> Any:
-    return type(value)

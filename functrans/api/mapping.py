@@ -302,7 +302,7 @@ class _Call:
                 count = min(chunk_size, self.size - start)
                 chunks.append(apply([x.part(start, count) for x in operands], count))
                 if shown is not None:
-                    shown.moved(np.int64(start), count, chunks[-1])
+                    shown.moved(np.int64(start + count), chunks[-1])
             results = [
                 parts[0] if axis is None else np.concatenate(parts, axis=axis)
                 for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)

@@ -6,9 +6,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from functrans.api.lowered import Lowered
-from functrans.api.outside import OutsideReport
-from functrans.api.paths import PathReport
 from functrans.tracebacks import boundary
 
 if TYPE_CHECKING:
@@ -65,18 +62,6 @@ class JitMethod:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
-
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """As `Jitted.lower`."""
-        return self._compiled.lower(*args, **kwargs)
-
-    def paths(self) -> PathReport:
-        """As `Jitted.paths`."""
-        return self._compiled.paths()
-
-    def outside(self) -> OutsideReport:
-        """As `Jitted.outside`."""
-        return self._compiled.outside()
 
 
 # a class's own docstring would hide the instance's

@@ -16,7 +16,7 @@ import numpy as np
 from functrans import config
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
-from functrans.ir.observe import observed
+from functrans.ir.observe import Observer, observed
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.calls.effect import effect, has_effects, without_effects
 from functrans.ops.elementwise.logic import isfinite, isnan
@@ -170,7 +170,7 @@ class _Level:
         """The origins of the first bad, and the first infinite, result of an inner graph."""
 
 
-class _Finder:
+class _Finder(Observer):
     """An observer of an evaluation that records the origins of non-finite values."""
 
     def __init__(self) -> None:

@@ -19,11 +19,6 @@ MOST_SEGMENTS = 100
 _tqdm = lazy("tqdm.auto:tqdm")
 
 
-def bar(progress: object, total: int, what: str) -> Bar:
-    """A bar titled ``progress`` for a loop of ``total`` steps; raises like `titled`."""
-    return Bar(titled(progress, what), total)
-
-
 def titled(progress: object, what: str) -> str:
     """Check the title of a progress bar, and that tqdm is installed.
 
@@ -44,46 +39,42 @@ def titled(progress: object, what: str) -> str:
 class Bar:
     """Shows the number of completed steps. Each thread that calls the program has its own bar."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int | None = None) -> None:
         self._title = title
         self._total = total
         self._shown: dict[int, Any] = {}
         self._lock = lock()
 
-    @property
-    def every(self) -> int:
-        """The number of steps between two updates."""
-        return max(-(-self._total // MOST_SEGMENTS), 1)
-
-    def moved(self, done: Any, count: int, results: Any) -> Any:
-        """The new number of completed steps, which the bar shows once the results are computed."""
-        now = _after(results, done + count)
-        perform(self, now)
-        return now
+    def moved(self, done: Any, results: Any) -> Any:
+        """The number of completed steps, which the bar shows once the results are computed."""
+        done = _after(results, done)
+        perform(self, done)
+        return done
 
     def __call__(self, done: Any) -> None:
         """Show the number of completed steps; the last step closes the bar."""
         thread, count = threading.get_ident(), int(done)
         with self._lock:
             shown = self._shown.get(thread)
-            if shown is None and count >= self._total:
+            ends = self._total is not None and count >= self._total
+            if shown is None and ends:
                 return  # another example of a map has shown it, or there is one segment
             if shown is None or count < shown.n:  # an earlier call was interrupted
                 if shown is not None:
                     shown.close()
                 shown = self._shown[thread] = _tqdm(desc=self._title, total=self._total)
             shown.update(count - shown.n)
-            if count >= self._total:
+            if ends:
                 self._shown.pop(thread).close()
 
 
-class Counter:
-    """Shows the number of steps of a loop that ends by a condition, in a bar for each example."""
+def every(total: int) -> int:
+    """The number of steps between two updates of a bar."""
+    return max(-(-total // MOST_SEGMENTS), 1)
 
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._shown: dict[int, Any] = {}
-        self._lock = lock()
+
+class Counter(Bar):
+    """Shows the number of steps of a loop that ends by a condition, in a bar for each example."""
 
     def next_shown(self, done: Any) -> Any:
         """The count that is shown next: each of the first 64, then steps of a thirty-second part.
@@ -92,26 +83,9 @@ class Counter:
         """
         return done + np.maximum(done // 32, 1)
 
-    def moved(self, done: Any, results: Any) -> Any:
-        """The number of completed steps, which the bar shows once the results are computed."""
-        done = _after(results, done)
-        perform(self, done)
-        return done
-
     def ended(self, done: Any) -> None:
         """Close the bar."""
         perform(self._end, done)
-
-    def __call__(self, done: Any) -> None:
-        """Show the number of completed steps."""
-        thread, count = threading.get_ident(), int(done)
-        with self._lock:
-            shown = self._shown.get(thread)
-            if shown is None or count < shown.n:  # an earlier call was interrupted
-                if shown is not None:
-                    shown.close()
-                shown = self._shown[thread] = _tqdm(desc=self._title)
-            shown.update(count - shown.n)
 
     def _end(self, done: Any) -> None:
         with self._lock:

@@ -10,8 +10,8 @@ import numpy as np
 
 from functrans.api.arguments import check_callable
 from functrans.api.compile import jit
-from functrans.ir.graph import Eqn, Graph
-from functrans.ir.observe import observed
+from functrans.ir.graph import Eqn
+from functrans.ir.observe import Observer, observed
 from functrans.ir.types import is_inexact
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
@@ -185,7 +185,7 @@ class _Row:
         return Magnitude(float(np.sqrt(self.squares / self.size)), float(self.largest))
 
 
-class _Magnitudes:
+class _Magnitudes(Observer):
     """Accumulates the statistics of the values at each visit of a location."""
 
     def __init__(self) -> None:
@@ -198,12 +198,6 @@ class _Magnitudes:
         """The values that the forward pass computes, or that the backward pass recomputes."""
         known = {row.source for row in self.forward}
         return [*self.forward, *(row for row in self.again if row.source not in known)]
-
-    def enter(self, graph: Graph, inputs: Sequence[Any]) -> None: ...
-
-    def before(self, eqn: Eqn, operands: Sequence[Any]) -> None: ...
-
-    def leave(self, graph: Graph, outputs: Sequence[Any]) -> None: ...
 
     def after(self, eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
         source = eqn.source

@@ -190,18 +190,6 @@ class Explanation:
         peak = self.peaks.get(key_of(line.source))
         return "" if peak is None else size(peak)
 
-    def work(self, work: Work) -> tuple[str, str, str]:
-        """Time, arithmetic and bytes."""
-        return time(work.seconds), count(work.flops), size(work.nbytes)
-
-    def time(self, seconds: float) -> str:
-        """A time with its unit."""
-        return time(seconds)
-
-    def size(self, nbytes: int) -> str:
-        """A number of bytes."""
-        return size(nbytes)
-
     def described(self) -> Iterator[tuple[str, str]]:
         """The time and description of each part of the compiled program."""
         for part in self.parts:
@@ -215,7 +203,7 @@ def _times(calls: int) -> str:
 def _columns(work: Work) -> str:
     if not work.operations and not work.seconds:
         return f"{'':>26}"
-    return f"{time(work.seconds):>8} {count(work.flops):>8} {size(work.nbytes):>8}"
+    return " ".join(f"{word:>8}" for word in work.words)
 
 
 def _described(part: Part) -> str:

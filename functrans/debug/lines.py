@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.debug.words import count, size, time
 from functrans.ir.graph import Eqn, Graph, Var
-from functrans.ir.observe import observed
+from functrans.ir.observe import Observer, observed
 from functrans.ops.calls.budget import nbytes_of
 from functrans.ops.control.residuals import flops_of
 from functrans.run.call.failures import by_numpy
@@ -37,6 +38,11 @@ class Work(NamedTuple):
     seconds: float = 0.0
     flops: int = 0
     nbytes: int = 0
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Time, arithmetic and bytes."""
+        return time(self.seconds), count(self.flops), size(self.nbytes)
 
     def plus(self, other: Work) -> Work:
         """The sum of both costs."""
@@ -107,17 +113,13 @@ def lines_of(graph: Graph, inputs: Sequence[Any], repeats: int = 3) -> list[Line
     return list(best.values())
 
 
-class _Measured:
+class _Measured(Observer):
     """Measures operations, without the operations of inner graphs."""
 
     def __init__(self) -> None:
         self.lines: dict[Any, Line] = {}
         self._started: list[float] = []
         self._inside: list[float] = [0.0]
-
-    def enter(self, graph: Graph, inputs: Sequence[Any]) -> None: ...
-
-    def leave(self, graph: Graph, outputs: Sequence[Any]) -> None: ...
 
     def before(self, eqn: Eqn, operands: Sequence[Any]) -> None:
         self._inside.append(0.0)

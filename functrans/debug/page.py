@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from functrans.debug.words import size, time
 from functrans.ir.text import graph_text
 
 if TYPE_CHECKING:
@@ -136,57 +137,51 @@ def _files(report: Explanation) -> Iterator[str]:
                 works = found.forward, found.backward
                 widths = [100 * work.seconds / longest for work in works]
                 bar = "".join(f'<i style="width: {width:.1f}%"></i>' for width in widths)
-                cells = [*report.work(works[0].plus(works[1])), report.alive(found)]
+                cells = [*works[0].plus(works[1]).words, report.alive(found)]
                 linked = place(found.source)
             bars = f'<td class="bar"><div>{bar}</div></td>'
-            time, *others = map(_number, cells)
-            cells = [_number(str(number)), bars, time, _text(text), *others]
+            first, *others = map(_number, cells)
+            cells = [_number(str(number)), bars, first, _text(text), *others]
             rows.append(_row(linked.split(), *cells))
         yield f"<h2>{escape(Path(file).name)}</h2>"
         yield _table(["", "", "time", "line", "flops", "bytes", "alive"], rows)
 
 
 def _parts(report: Explanation) -> str:
-    rows = (
+    rows = [
         _row(map(place, part.lines), _number(seconds), _text(text, "text wrapped"))
         for part, (seconds, text) in zip(report.parts, report.described(), strict=True)
-    )
-    return f"<h2>The compiled program</h2>{_table(['time', 'what'], rows)}"
+    ]
+    return _section("The compiled program", ["time", "what"], rows)
 
 
 def _kernels(report: Explanation) -> str:
-    if not report.kernels:
-        return ""
-    rows = (
+    rows = [
         _row(
             map(place, row.sources),
-            _number(report.time(row.seconds)),
+            _number(time(row.seconds)),
             _number(str(row.calls)),
             _text(row.what, "text wrapped"),
         )
         for row in report.kernels
-    )
-    return f"<h2>Its kernels</h2>{_table(['time', 'calls', 'what'], rows)}"
-
-
-def _code(report: Explanation) -> str:
-    rows = [_row((), _text(line)) for line in report.source.split("\n")]
-    table = _table(["what"], rows)
-    return f"<details><summary>Generated kernels</summary>{table}</details>"
+    ]
+    return _section("Its kernels", ["time", "calls", "what"], rows)
 
 
 def _kept(report: Explanation) -> str:
-    if not report.kept:
-        return ""
-    rows = (
+    rows = [
         _row(
             (place(one.source),) if one.source else (),
-            _number(report.size(one.nbytes)),
+            _number(size(one.nbytes)),
             _text(f"{one.type}  {one.source.text if one.source else ''}"),
         )
         for one in report.kept
-    )
-    return f"<h2>Kept for the backward pass</h2>{_table(['bytes', 'what'], rows)}"
+    ]
+    return _section("Kept for the backward pass", ["bytes", "what"], rows)
+
+
+def _section(title: str, head: Iterable[str], rows: list[str]) -> str:
+    return f"<h2>{title}</h2>{_table(head, rows)}" if rows else ""
 
 
 def _graph(report: Explanation) -> str:
@@ -194,8 +189,7 @@ def _graph(report: Explanation) -> str:
     for line in graph_text(report.graph, sources=True).split("\n"):
         text, mark, comment = line.partition("    # ")
         rows.append(_row((comment.split(" (")[0].replace(" ", "_"),) if mark else (), _text(text)))
-    table = _table(["operation"], rows)
-    return f"<details open><summary>Operations, as they were traced</summary>{table}</details>"
+    return _folded("Operations, as they were traced", "operation", rows, " open")
 
 
 def _loops(report: Explanation) -> str:
@@ -205,4 +199,14 @@ def _loops(report: Explanation) -> str:
         for line in part.loops.split("\n")
         if line
     ]
-    return f"<details><summary>Loops</summary>{_table(['what'], rows)}</details>" if rows else ""
+    return _folded("Loops", "what", rows)
+
+
+def _code(report: Explanation) -> str:
+    rows = [_row((), _text(line)) for line in report.source.split("\n")]
+    return _folded("Generated kernels", "what", rows)
+
+
+def _folded(title: str, head: str, rows: list[str], state: str = "") -> str:
+    table = _table([head], rows)
+    return f"<details{state}><summary>{title}</summary>{table}</details>" if rows else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.api.compile import Jitted, jit
 from functrans.ir.graph import Eqn, Graph, prune
-from functrans.ir.observe import observed
+from functrans.ir.observe import Observer, observed
 from functrans.ops.elementwise.stop import named
 from functrans.run.call.failures import by_numpy
 from functrans.trace.tracer import Tracer
@@ -103,7 +103,7 @@ def _without_repetitions(graph: Graph) -> Graph:
     return prune(Graph(graph.inputs, graph.eqns, [*graph.outputs, *names]))
 
 
-class _Recorder:
+class _Recorder(Observer):
     """Records the results of named equations."""
 
     def __init__(self, recording: Recording) -> None:
@@ -115,12 +115,6 @@ class _Recorder:
             "cotangent": recording.cotangents,
             "again": self.again,
         }
-
-    def enter(self, graph: Graph, inputs: Sequence[Any]) -> None: ...
-
-    def before(self, eqn: Eqn, operands: Sequence[Any]) -> None: ...
-
-    def leave(self, graph: Graph, outputs: Sequence[Any]) -> None: ...
 
     def after(self, eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
         kind = eqn.source.derivative if eqn.source is not None else ""

@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 from functrans.ir.graph import Eqn, Graph
 
 
-class Observer(Protocol):
-    """Receives the events of an evaluation; those of inner graphs come between an equation's."""
+class Observer:
+    """Receives the events of an evaluation; those of inner graphs come between an equation's.
+
+    Subclasses redefine the methods for the events that concern them.
+    """
 
     def enter(self, graph: Graph, inputs: Sequence[Any]) -> None:
         """A graph is about to be evaluated."""
-        ...
 
     def before(self, eqn: Eqn, operands: Sequence[Any]) -> None:
         """An equation is about to be evaluated."""
-        ...
 
     def after(self, eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """An equation has been evaluated."""
-        ...
 
     def leave(self, graph: Graph, outputs: Sequence[Any]) -> None:
         """A graph has been evaluated."""
-        ...
 
 
 observer: ContextVar[Observer | None] = ContextVar("observer", default=None)

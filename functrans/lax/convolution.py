@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.lax.sliding import dilated, numbers, paddings, window
+from functrans.lax.sliding import dilated, numbers, windows_over
 from functrans.ops.arrays.promotion import dtype_key, result_type
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, reshape, transpose
@@ -181,19 +181,12 @@ def conv_general_dilated(
         )
     extents = [x.shape[axis] for axis in specs.lhs_spec[2:]]
     taps = [y.shape[axis] for axis in specs.rhs_spec[2:]]
-    pairs = paddings(
-        padding, list(map(dilated, extents, bases)), list(map(dilated, taps, dilations)), strides,
-        what,
-    )  # fmt: skip
-    windows = tuple(
-        (_FIRST_SPATIAL + n, window(*each))
-        for n, each in enumerate(zip(extents, taps, strides, pairs, bases, dilations, strict=True))
-    )
+    windows = windows_over(extents, taps, strides, padding, bases, dilations, what)
     dtype = result_type((dtype_key(x), dtype_key(y)))
     if preferred_element_type is not None:
         wide = np.promote_types(dtype, preferred_element_type)
         x, y = astype(x, wide), astype(y, wide)
-    result = _grouped(x, y, specs, groups, windows)
+    result = _grouped(x, y, specs, groups, tuple(enumerate(windows, _FIRST_SPATIAL)))
     return result if preferred_element_type is None else astype(result, preferred_element_type)
 
 
@@ -450,12 +443,8 @@ def conv_general_dilated_patches(
     dilations = numbers(rhs_dilation, count, "rhs_dilation", what)
     axes = specs.lhs_spec[2:]
     extents = [x.shape[axis] for axis in axes]
-    pairs = paddings(
-        padding, list(map(dilated, extents, bases)), list(map(dilated, taps, dilations)), strides,
-        what,
-    )  # fmt: skip
-    sizes = zip(extents, taps, strides, pairs, bases, dilations, strict=True)
-    seen = windows_of(x, axes=axes, windows=tuple(window(*each) for each in sizes))
+    windows = windows_over(extents, taps, strides, padding, bases, dilations, what)
+    seen = windows_of(x, axes=axes, windows=windows)
     n_axis, c_axis = specs.lhs_spec[:2]
     # batch, features, taps, and then the positions
     order = (n_axis, c_axis, *range(x.ndim, x.ndim + count), *axes)

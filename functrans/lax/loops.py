@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.arguments import aval_of_leaf
-from functrans.api.progress import Counter, bar, titled
+from functrans.api.progress import Bar, Counter, every, titled
 from functrans.errors import CarryError
 from functrans.ir.types import Aval
 from functrans.lax.scanning import scan_for
@@ -256,19 +256,19 @@ def _counted_in_segments(
     body: Callable[[Any, Any], Any], init: Any, first: int, steps: int, progress: str
 ) -> Any:
     """The same with a progress bar, which moves between segments of the loop."""
-    shown = bar(progress, steps, "fori_loop")
-    every = shown.every
-    whole, left = divmod(steps, every)
+    shown = Bar(titled(progress, "fori_loop"), steps)
+    each = every(steps)
+    whole, left = divmod(steps, each)
 
     def segment(state: tuple[Any, Any], number: Any) -> tuple[Any, None]:
         done, value = state
-        value = _counted(body, value, number * every + first, every)
-        return (shown.moved(done, every, value), value), None
+        value = _counted(body, value, number * each + first, each)
+        return (shown.moved(done + each, value), value), None
 
     numbers = made(iota, size=whole, dtype=np.int64)
     state = (np.int64(0), init)
     done, value = scan_for(segment, state, numbers, None, False, 1, "fori_loop", counts=True)[0]
     if left:
-        value = _counted(body, value, first + whole * every, left)
-        shown.moved(done, left, value)
+        value = _counted(body, value, first + whole * each, left)
+        shown.moved(done + left, value)
     return value

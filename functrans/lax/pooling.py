@@ -10,7 +10,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_float
-from functrans.lax.sliding import dilated, numbers, paddings, window
+from functrans.lax.sliding import numbers, windows_over
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p, reduce_sum, reshape
@@ -82,13 +82,7 @@ def reduce_window(
     strides = numbers(window_strides, x.ndim, "window_strides", what)
     bases = numbers(base_dilation, x.ndim, "base_dilation", what)
     dilations = numbers(window_dilation, x.ndim, "window_dilation", what)
-    pairs = paddings(
-        padding, list(map(dilated, x.shape, bases)), list(map(dilated, taps, dilations)), strides,
-        what,
-    )  # fmt: skip
-    windows = [
-        window(*each) for each in zip(x.shape, taps, strides, pairs, bases, dilations, strict=True)
-    ]
+    windows = [*windows_over(x.shape, taps, strides, padding, bases, dilations, what)]
     moving = [axis for axis, one in enumerate(windows) if one != Window(x.shape[axis], 1)]
     if prod(taps) == 0:
         return _full(tuple(one.places for one in windows), init_value, x.dtype)

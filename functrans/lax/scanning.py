@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.mapping import vmap
-from functrans.api.progress import bar
+from functrans.api.progress import Bar, every, titled
 from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
 from functrans.ir.graph import Graph
@@ -102,15 +102,15 @@ def scan(
     check_unroll(unroll)
     if progress is not None:
         steps = _length(flattened(xs, "xs"), xs, length)
-        shown = bar(progress, steps, "scan")
+        shown = Bar(titled(progress, "scan"), steps)
 
         def shown_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
             done, carry = carry
             carry, ys = scan(f, carry, x, count, reverse, unroll, checkpoint_every)
-            return (shown.moved(done, count, (carry, ys)), carry), ys
+            return (shown.moved(done + count, (carry, ys)), carry), ys
 
         init = (np.int64(0), init)
-        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, shown.every)
+        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, every(steps))
         return carry, ys
     if checkpoint_every is not None:
         steps = _length(flattened(xs, "xs"), xs, length)

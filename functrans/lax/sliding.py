@@ -62,10 +62,19 @@ def paddings(
     return tuple(found)
 
 
-def window(
+def windows_over(
+    extents: Sequence[int], taps: Sequence[int], strides: Sequence[int], padding: Any,
+    bases: Sequence[int], dilations: Sequence[int], what: str,
+) -> tuple[Window, ...]:  # fmt: skip
+    """The window on each axis, whose elements are ``bases`` apart, with a padding around them."""
+    wide, reach = map(dilated, extents, bases), map(dilated, taps, dilations)
+    pairs = paddings(padding, list(wide), list(reach), strides, what)
+    return tuple(map(_window, extents, taps, strides, pairs, bases, dilations))
+
+
+def _window(
     extent: int, taps: int, stride: int, pair: tuple[int, int], base: int, dilation: int
 ) -> Window:
-    """A window on an axis of elements ``base`` apart, with a padding around them."""
     room = dilated(extent, base) + sum(pair) - dilated(taps, dilation)
     count = room // stride + 1 if room >= 0 else 0
     return Window(count, taps, stride, dilation, -pair[0], base)

@@ -21,7 +21,8 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
+    "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
+    "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
     "made", "operand", "shape_of", "traced_copy",
 ]  # fmt: skip
@@ -87,6 +88,20 @@ def shape_of(shape: Any) -> Shape:
 def flat(x: Any) -> Any:
     """Flatten an array in C order."""
     return reshape(x, shape=(x.size,))
+
+
+def along(x: Any, axis: Any) -> tuple[Any, int]:
+    """An array and a nonnegative axis; the flattened array and 0 for None."""
+    return (flat(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+def check_castable(x: Any, dtype: Any, casting: str) -> None:
+    """Raise if a casting rule forbids the conversion of an array to a dtype."""
+    if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Cannot cast array data from {x.dtype!r} to {np.dtype(dtype)!r} according to the rule "
+            f"{casting!r}"
+        )
 
 
 def known(x: Any) -> Any:

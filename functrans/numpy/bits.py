@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.failures import INVALID_COORDINATES, OUTSIDE_OF_SHAPE
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
+from functrans.numpy.arrays import INDEX, along, array, astype, counting
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import within
 from functrans.numpy.padding import pad
@@ -23,11 +23,6 @@ from functrans.ops.elementwise.stop import required_index
 __all__ = ["packbits", "ravel_multi_index", "unpackbits", "unravel_index"]
 
 
-def _along(a: Any, axis: Any) -> tuple[Any, int]:
-    x = array(a)
-    return (flat(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
-
-
 def _check_order(bitorder: str) -> None:
     if bitorder not in ("big", "little"):
         raise ValueError("'order' must be either 'little' or 'big'")
@@ -37,7 +32,7 @@ def _check_order(bitorder: str) -> None:
 def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     """Pack the truth values of elements into bytes."""
     _check_order(bitorder)
-    x, axis = _along(a, axis)
+    x, axis = along(array(a), axis)
     bits = move_axis(x != 0, axis, -1 % x.ndim)
     last, whole = bits.ndim - 1, bits.shape[-1] // 8
     rest = read_along(bits, last, 8 * whole, bits.shape[-1] % 8)
@@ -60,7 +55,7 @@ def _in_bytes(bits: Any, bitorder: str) -> Any:
 def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "big") -> Any:
     """Unpack bytes into arrays of bits, each 0 or 1."""
     _check_order(bitorder)
-    x, axis = _along(a, axis)
+    x, axis = along(array(a), axis)
     if x.dtype != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
     last = move_axis(x, axis, -1 % x.ndim)

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.errors import DtypeError, TracerIndexError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any as any_along
@@ -48,9 +48,7 @@ def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
     x, positions = array(a), array(indices)
     if positions.dtype.kind not in "iu":
         positions = astype(positions, INDEX) if positions.size == 0 else positions
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(x, axis)
     positions = within(positions, x.shape[axis], mode)
     return views.unlinked(getitem(x, (*(slice(None),) * axis, positions)))
 
@@ -72,9 +70,7 @@ def within(positions: Any, extent: int, mode: str) -> Any:
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Gather elements along one axis by an array of indices."""
     x, positions = array(arr), array(indices)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(x, axis)
     if positions.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     return gather_along(x, positions, axis)
@@ -88,10 +84,7 @@ def compress(
 
     With ``size``, excess slices are dropped, and missing ones filled.
     """
-    x = array(a)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(a), axis)
     truths = array(condition)
     if size is None:
         taken = np.flatnonzero(_known(truths, "compress"))
@@ -163,10 +156,7 @@ def sort(
 ) -> Any:
     """Sort along an axis in ascending or descending order; derivatives follow the elements."""
     _check_kind(kind)
-    x = array(a)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(a), axis)
     ordered = sort_p(x, axis=axis)
     return flip(ordered, axes=(axis,)) if descending else ordered
 
@@ -187,10 +177,7 @@ def argsort(
 ) -> Any:
     """The indices that sort an array in ascending or descending order; ties keep their order."""
     _check_kind(kind)
-    x = array(a)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(a), axis)
     if not descending:
         return argsort_p(x, axis=axis)
     # sort the reversed array, so that ties are in order after reversing the result

@@ -10,7 +10,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrans.errors import TracerConversionError
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat, in_dtype
+from functrans.numpy.arrays import (
+    INDEX,
+    array,
+    astype,
+    axis_of,
+    check_castable,
+    counting,
+    flat,
+    in_dtype,
+)
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
@@ -52,11 +61,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     check_assignable(dst, "np.copyto")
     source = array(src)
     fits = isinstance(src, int) and dst.dtype.kind != "b"  # or the number is out of range
-    if not fits and not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(
-            f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule "
-            f"{casting!r}"
-        )
+    if not fits:
+        check_castable(source, dst.dtype, casting)
     new = setitem(dst, ..., in_dtype(src, dst.dtype))
     assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
 

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known, shape_of
+from functrans.numpy.arrays import (
+    INDEX,
+    along,
+    array,
+    astype,
+    axis_of,
+    check_castable,
+    flat,
+    known,
+    shape_of,
+)
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
@@ -40,11 +50,7 @@ def _converted(arrays: Any, dtype: Any, casting: str) -> list[Any]:
     if dtype is None:
         return parts
     for part in parts:
-        if not np.can_cast(part.dtype, dtype, casting):  # type: ignore[arg-type]
-            raise TypeError(
-                f"Cannot cast array data from {part.dtype!r} to {np.dtype(dtype)!r} according to "
-                f"the rule {casting!r}"
-            )
+        check_castable(part, dtype, casting)
     return [astype(part, dtype) for part in parts]
 
 
@@ -236,10 +242,7 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
 @answers(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Repeat each element; the counts must be known during tracing."""
-    x = array(a)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(a), axis)
     counts = known(repeats)
     if counts is None:
         refuse(
@@ -281,10 +284,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 @answers(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """Delete slices at indices that are known during tracing."""
-    x = array(arr)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(arr), axis)
     where = obj if isinstance(obj, slice) else known(obj)
     if where is None:
         refuse("np.delete at a traced position", "the position must be known")
@@ -296,10 +296,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 @answers(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """Insert values at indices that are known during tracing."""
-    x = array(arr)
-    if axis is None:
-        x, axis = flat(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along(array(arr), axis)
     extent = x.shape[axis]
     where: Any = np.arange(extent)[obj] if isinstance(obj, slice) else known(obj)
     if where is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans.errors import MutationError
 from functrans.lazily import Lazy, Made, lazy
-from functrans.numpy.arrays import astype, duplicate, flat
+from functrans.numpy.arrays import astype, check_castable, duplicate, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
@@ -63,11 +63,7 @@ def _astype(
     copy: bool = True,
 ) -> Any:  # fmt: skip
     dtype = np.dtype(dtype)  # None is NumPy's default
-    if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(
-            f"Cannot cast array data from {self.dtype!r} to {dtype!r} according to the "
-            f"rule {casting!r}"
-        )
+    check_castable(self, dtype, casting)
     result = astype(self, dtype)
     return duplicate(result) if copy and result is self else result
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
-from functrans.ops.arrays.shape import holds_tracer, stack
+from functrans.ops.arrays.shape import any_traced, stack
 from functrans.ops.arrays.structural import expand_axes, reshape
 from functrans.trace import protocols
 
@@ -79,8 +79,7 @@ def _vector(x: Any) -> Any:
 def _substitute(numpys: Function, ours: Function) -> Function:
     @wraps(numpys)
     def call(*args: Any, **kwargs: Any) -> Any:
-        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
-        return (ours if traced else numpys)(*args, **kwargs)
+        return (ours if any_traced(args, kwargs) else numpys)(*args, **kwargs)
 
     return call
 

@@ -46,10 +46,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
-    return structural.reshape(x, shape=shape)
-
-
 # -- the shape -------------------------------------------------------------------------------------
 
 
@@ -224,7 +220,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Shift elements cyclically along axes."""
     x = array(a)
     if axis is None:
-        return _reshape(roll(flat(x), shift, 0), x.shape)
+        return structural.reshape(roll(flat(x), shift, 0), shape=x.shape)
     shifts, axes = array(shift), np.asarray(axis)
     if max(shifts.ndim, axes.ndim) > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
@@ -258,19 +254,21 @@ def _rolled(x: Any, shift: Any, axis: int) -> Any:
 @answers(np.tril_indices_from)
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     """The indices of the lower triangle of a matrix."""
-    x = array(arr)
-    if x.ndim != 2:
-        raise ValueError("input array must be 2-d")
-    return np.tril_indices(x.shape[0], k, x.shape[1])
+    rows, columns = _matrix_shape(arr)
+    return np.tril_indices(rows, k, columns)
 
 
 @answers(np.triu_indices_from)
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
     """The indices of the upper triangle of a matrix."""
-    x = array(arr)
-    if x.ndim != 2:
+    rows, columns = _matrix_shape(arr)
+    return np.triu_indices(rows, k, columns)
+
+
+def _matrix_shape(x: Any) -> Any:
+    if array(x).ndim != 2:
         raise ValueError("input array must be 2-d")
-    return np.triu_indices(x.shape[0], k, x.shape[1])
+    return array(x).shape
 
 
 @answers(np.diag_indices_from)

@@ -22,7 +22,7 @@ from functrans.numpy.define import beyond_numpy, creating, refuse
 from functrans.numpy.scalar_math import substitutes as of_math
 from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
 from functrans.ops import HOME as UFUNCS
-from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.shape import any_traced, holds_tracer
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
 from functrans.trace.delegation import delegate
@@ -190,7 +190,7 @@ def _refusing(name: str, instead: str) -> Function:
     numpys = getattr(np, name)
 
     def refuse_traced(*args: Any, **keywords: Any) -> Any:
-        if any(map(holds_tracer, args)):
+        if any_traced(args, keywords):
             refuse(f"np.{name}", instead)
         return numpys(*args, **keywords)
 
@@ -218,7 +218,7 @@ def _always(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _is_any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any(map(holds_tracer, (*args, *kwargs.values())))
+    return any_traced(args, kwargs)
 
 
 def answer_for_numpy() -> None:

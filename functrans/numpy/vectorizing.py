@@ -16,7 +16,7 @@ from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.numpy.tables import NUMPYS_CALL
-from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.shape import any_traced
 from functrans.ops.arrays.structural import broadcast_to, reshape
 from functrans.trace.delegation import own
 
@@ -25,7 +25,7 @@ __all__ = ["vectorize"]
 
 def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of calling an object that `numpy.vectorize` returned."""
-    if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
+    if not any_traced(args, kwargs):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")
         return own(NUMPYS_CALL)(self, *args, **kwargs)

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_refusals = _lazy("functrans.scipy.define:refusals")
+_refusals = _lazy("functrans.scipy.inside:refusals")
 _take_the_place = _lazy("functrans.scipy.entries:take_the_place")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
-from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.shape import any_traced
 from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.delegation import Condition, delegate
@@ -31,7 +31,7 @@ _entries: dict[str, dict[str, tuple[Function, Condition]]] = {}
 
 def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a tracer is among the arguments of a call."""
-    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+    return any_traced(args, kwargs)
 
 
 def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -55,8 +55,7 @@ def dispatching(name: str, traced: Function, plain: Function) -> Function:
     def public(*args: Any, **kwargs: Any) -> Any:
         if holds_device(args, kwargs):
             return callers[-1](traced, args, kwargs, name)
-        is_traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
-        return (traced if is_traced else plain)(*args, **kwargs)
+        return (traced if any_traced(args, kwargs) else plain)(*args, **kwargs)
 
     return public
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.types import is_complex
 from functrans.lazily import lazy
 from functrans.numpy import fft as numpy_fft
 from functrans.numpy.arrays import array, astype, axis_of, inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.fft import (
     extents_and_axes,
     fftfreq,
@@ -32,7 +32,6 @@ from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, rea
 from functrans.ops.fft.fourier import OTHER_WAY
 from functrans.ops.fft.trigonometric import scaled_at, trigonometric_p
 from functrans.scipy.entries import dispatching, enter
-from functrans.trace.source import located, user_source
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "fht", "fhtoffset",
@@ -122,10 +121,10 @@ fhtoffset = lazy("scipy.fft:fhtoffset")
 
 def _refusing(name: str) -> Transform:
     def traced(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedNumPyError(
-            f"scipy.fft.{name} is not supported on traced values{located(user_source())}: "
+        refuse(
+            f"scipy.fft.{name}",
             "write the Hankel transform as a quadrature (a product with a matrix of "
-            "scipy.special.jv), or call it by functrans.callback"
+            "scipy.special.jv), or call it by functrans.callback",
         )
 
     return traced

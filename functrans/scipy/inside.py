@@ -7,7 +7,7 @@ outside of a trace, and ours inside of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -21,6 +21,9 @@ from functrans.scipy.entries import of_the_user
 from functrans.trace.delegation import own
 
 Function = Callable[..., Any]
+
+refusals: dict[str, str] = {}
+"""What to write instead of a function without a traced form, by the name of SciPy's function."""
 
 
 def within_traces(path: str) -> Callable[[Function], Function]:
@@ -69,6 +72,7 @@ def refused(path: str, instead: str) -> Function:
     """
     scipys = lazy(path)
     name = path.replace(":", ".")
+    refusals[name] = instead
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         refuse(name, instead)
@@ -76,12 +80,24 @@ def refused(path: str, instead: str) -> Function:
     inside_or_scipys = or_scipys(path, inside)
 
     def public(*args: Any, **kwargs: Any) -> Any:
-        return (scipys if current.get() is None else inside_or_scipys)(*args, **kwargs)
+        if current.get() is None:
+            return (inside if holds_device(args, kwargs) else scipys)(*args, **kwargs)
+        return inside_or_scipys(*args, **kwargs)
 
     public.__name__ = public.__qualname__ = scipys.name
     public.__doc__ = f"`{name}`, for plain arrays only: {instead}."
     enter_scipys(path, public, of_the_user)
     return public
+
+
+def all_refused(module: str, instead: Mapping[str, str]) -> dict[str, Function]:
+    """`refused` of several functions of a module, by their names."""
+    return {name: refused(f"{module}:{name}", words) for name, words in instead.items()}
+
+
+def arguments(args: Any) -> tuple[Any, ...]:
+    """The additional arguments (``args``) of a user's function, as a tuple."""
+    return args if isinstance(args, tuple) else (args,)
 
 
 def refuse_options(function: str, given: Iterable[tuple[str, Any, str]]) -> None:

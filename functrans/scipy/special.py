@@ -26,7 +26,8 @@ from functrans.ops.elementwise.special import bessel as _bessel
 from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
-from functrans.scipy.define import answers, refused
+from functrans.scipy.define import answers
+from functrans.scipy.inside import refused
 from functrans.scipy.polynomials import (
     assoc_laguerre,
     assoc_legendre_p,
@@ -84,7 +85,7 @@ def __getattr__(name: str) -> Any:
     if name in UFUNCS:
         return globals().setdefault(UFUNCS[name], StandIn(UFUNCS[name]))
     found = getattr(_scipy.resolve(), name)
-    return refused(found, _INSTEAD[name]) if name in _INSTEAD else found
+    return refused(f"scipy.special:{name}", _INSTEAD[name]) if name in _INSTEAD else found
 
 
 def __dir__() -> list[str]:

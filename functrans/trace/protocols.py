@@ -92,15 +92,16 @@ def apply_ufunc(
             if operation is not None:
                 return operation(ufunc, *inputs, **kwargs)
     except NUMPYS as error:
-        add_place(error, _name_of_ufunc(ufunc, method), inputs)
+        add_place(error, name_of_ufunc(ufunc, method), inputs)
         raise
-    full = _name_of_ufunc(ufunc, method)
+    full = name_of_ufunc(ufunc, method)
     raise UnsupportedNumPyError(
         f"{full} is not supported on traced values{located(user_source())}{instead_of(name)}"
     )
 
 
-def _name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
+def name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
+    """The name of a ufunc in messages, or of a method of one: ``"np.add.reduce"``."""
     name = ufunc.__name__
     package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module attribute
     return f"{package}{name}" + ("" if method == "__call__" else f".{method}")

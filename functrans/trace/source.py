@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.caches import Table, cached
+from functrans.caches import Table
 from functrans.ir.evaluate import FILE
 from functrans.ir.graph import Eqn
 
@@ -56,18 +56,31 @@ class Source(NamedTuple):
         return f"{name}:{self.line} ({self.code.co_qualname})"
 
 
-@cached(4096)
-def is_library(filename: str) -> bool:
+_USER, _INSTALLED_CODE, _STANDARD, _LIBRARY = 1, 2, 3, 4
+
+_written_by: Table[str, int] = Table(4096)
+"""The owner of the code in a file."""
+
+
+def _whose(file: str) -> int:
+    if file.startswith(_LIBRARIES):
+        whose = _LIBRARY
+    elif not _PACKAGES.isdisjoint(Path(file).parts):
+        whose = _INSTALLED_CODE
+    else:
+        whose = _STANDARD if file.startswith(_INSTALLED) else _USER
+    _written_by.remember(file, whose)
+    return whose
+
+
+def is_library(file: str) -> bool:
     """Whether a file belongs to this package, NumPy or SciPy."""
-    return filename.startswith(_LIBRARIES)
+    return (_written_by.get(file) or _whose(file)) == _LIBRARY
 
 
-@cached(4096)
-def is_installed(filename: str) -> bool:
+def is_installed(file: str) -> bool:
     """Whether a file belongs to this package, Python's library or an installed package."""
-    return filename.startswith((*_LIBRARIES, *_INSTALLED)) or not _PACKAGES.isdisjoint(
-        Path(filename).parts
-    )
+    return (_written_by.get(file) or _whose(file)) != _USER
 
 
 def user_source() -> Source | None:
@@ -98,22 +111,6 @@ _new = tuple.__new__
 
 _sources: Table[tuple[int, int], Source] = Table(4096)
 """Keyed by the id of the code, which the location keeps alive: hashing code would be slow."""
-
-_USER, _INSTALLED_CODE, _STANDARD, _LIBRARY = 1, 2, 3, 4
-
-_written_by: Table[str, int] = Table(4096)
-"""The owner of the code in a file."""
-
-
-def _whose(file: str) -> int:
-    if is_library(file):
-        whose = _LIBRARY
-    elif not _PACKAGES.isdisjoint(Path(file).parts):
-        whose = _INSTALLED_CODE
-    else:
-        whose = _STANDARD if is_installed(file) else _USER
-    _written_by.remember(file, whose)
-    return whose
 
 
 def asks_for_user(frame: FrameType | None) -> bool:

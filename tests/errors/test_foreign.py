@@ -1,7 +1,9 @@
 """SciPy functions that make plain arrays of traced values: the message names function and fix."""
 
+import numpy as np
 import pytest
 import scipy.linalg
+import scipy.optimize
 import scipy.sparse
 import scipy.special
 import scipy.stats
@@ -70,6 +72,11 @@ def test_methods_of_distributions_have_their_replacements(name):
 def test_what_ours_leaves_to_scipy_is_no_replacement():
     found = message(lambda a: scipy.stats.anderson(a).statistic, grad, [2.0])
     assert "\nscipy.stats.anderson converts its arguments to plain arrays: it has no form" in found
+
+
+def test_what_ours_refuses_is_no_replacement():
+    found = message(lambda a: scipy.optimize.fmin(np.sum, a), grad, [2.0])
+    assert "\nscipy.optimize.fmin converts its arguments to plain arrays: use minimize." in found
 
 
 def test_other_conversions_say_nothing_of_it():

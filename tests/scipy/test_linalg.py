@@ -10,8 +10,9 @@ import scipy.linalg
 from functrans import grad, jit, jvp, vmap
 from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import linalg
-from functrans.scipy.define import WITHOUT_MEANING, implementations, refusals
+from functrans.scipy.define import WITHOUT_MEANING, implementations
 from functrans.scipy.from_source import FROM_SOURCE
+from functrans.scipy.inside import refusals
 from functrans.testing import check_grads
 from tests.numpy.attempts import leaves
 from tests.scipy.linalg_cases import (

@@ -231,6 +231,11 @@ def holds_tracer(x: Any) -> bool:
     return isinstance(x, Tracer) or (isinstance(x, SEQUENCES) and any(map(holds_tracer, x)))
 
 
+def any_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a tracer stands anywhere in the arguments of a call."""
+    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+
+
 def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:
     """A value broadcast to the elements that it is assigned to; superfluous unit axes go.
 

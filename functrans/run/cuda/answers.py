@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
 from functrans.spelling import nearest
-from functrans.trace.protocols import name_of
+from functrans.trace.protocols import name_of, name_of_ufunc
 from functrans.trace.source import located, user_source
 
 Answer = Callable[..., Any]
@@ -70,13 +70,6 @@ def attribute(array: Any, name: str) -> Any:
     close = nearest(name, {**methods, **attributes})
     meant = f"; did you mean {close}?" if close else ""
     raise AttributeError(f"a device array has no attribute {name!r}{meant}")
-
-
-def name_of_ufunc(of: np.ufunc, method: str) -> str:
-    """The name of a ufunc in messages, or of a method of one: ``"np.add.reduce"``."""
-    # SciPy's ufuncs have no module
-    package = "np." if getattr(np, of.__name__, None) is of else ""
-    return f"{package}{of.__name__}" + ("" if method == "__call__" else f".{method}")
 
 
 def unsupported(what: str) -> UnsupportedNumPyError:

@@ -389,6 +389,12 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
     return found
 
 
+def fetched(values: Sequence[Any]) -> list[Any]:
+    """The values, with the device arrays among them replaced by copies on the host."""
+    copies = iter(to_host([x for x in values if isinstance(x, DeviceArray)]))
+    return [next(copies) if isinstance(x, DeviceArray) else x for x in values]
+
+
 def from_host(values: np.ndarray[Any, Any], device: str) -> DeviceArray:
     """A copy of a host array on a device."""
     return put([values], driver(device))[0]

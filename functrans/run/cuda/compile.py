@@ -53,50 +53,54 @@ class Cubin(NamedTuple):
         return nvjitlink.ptx(self.intermediate, self.architecture)
 
 
-def compile_cubin(
+class Request(NamedTuple):
+    """What determines a cubin, besides the environment."""
+
     # a definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np`` and
     # ``math``
-    source: str,
+    source: str
     # the types of its arguments: dtypes of numbers, or pointers like ``"float32*"``
-    signature: tuple[str, ...],
-    architecture: str = "sm_90",  # by NVIDIA's name: ``"sm_90"``
+    signature: tuple[str, ...]
+    architecture: str = "sm_90"  # by NVIDIA's name: ``"sm_90"``
     # The most threads of a block. Without it, a kernel may use more registers than a block of 1,024
     # threads can have, and the launch of such a block would fail.
-    threads: int | None = None,
+    threads: int | None = None
     # with `threads`: the number of such blocks for which a multiprocessor must have registers
+    blocks: int = 1
+    backend: str = "native"
+
+
+def compile_cubin(
+    source: str,
+    signature: tuple[str, ...],
+    architecture: str = "sm_90",
+    threads: int | None = None,
     blocks: int = 1,
 ) -> Cubin:
-    """Compile a kernel, or load it from disk.
+    """Compile a kernel, or load it from disk; the parameters are those of a `Request`.
 
     Raises `DeviceError` if packages are not installed.
     """
-    return _compiled(source, signature, architecture, threads, blocks, config.backend)
+    return _compiled(Request(source, signature, architecture, threads, blocks, config.backend))
 
 
 @cached(1024)
-def _compiled(
-    source: str,
-    signature: tuple[str, ...],
-    architecture: str,
-    threads: int | None,
-    blocks: int,
-    backend: str,
-) -> Cubin:
+def _compiled(request: Request) -> Cubin:
+    architecture = request.architecture
     if capability(architecture) < OLDEST:
         raise DeviceError(
             f"kernels are not compiled for GPUs of architecture {architecture}: expected sm_75 "
             "(Turing) or newer; use another GPU, or the CPU"
         )
-    key = key_of(source, signature, architecture, threads, blocks, backend)
+    key = key_of(request)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
-    require_compiler(backend)
-    name = function_name(source)
-    found = _intermediate(source, signature, architecture, threads, blocks, backend)
+    require_compiler(request.backend)
+    found = _intermediate(request)
     code, log = nvjitlink.cubin(found, architecture)
-    cubin = Cubin(name, code, found, architecture, parse(log))
+    cubin = Cubin(function_name(request.source), code, found, architecture, parse(log))
     if store is not None:
         store.put(key, _to_bytes(cubin))
     return cubin
@@ -139,28 +143,15 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def key_of(
-    source: str,
-    signature: tuple[str, ...],
-    architecture: str,
-    threads: int | None = None,
-    blocks: int = 1,
-    backend: str = "native",
-) -> str:
+def key_of(request: Request) -> str:
     """The key of a cubin on disk."""
     digest = fingerprint.of_cubins()
-    digest.update(repr((source, signature, architecture, threads, blocks, backend)).encode())
+    digest.update(repr(tuple(request)).encode())
     return str(digest.hexdigest())
 
 
-def _intermediate(
-    source: str,
-    signature: tuple[str, ...],
-    architecture: str,
-    threads: int | None,
-    blocks: int,
-    backend: str,
-) -> bytes:
+def _intermediate(request: Request) -> bytes:
+    source, signature, architecture, threads, blocks, backend = request
     major, minor = capability(architecture)
     if backend == "numba":
         name = function_name(source)

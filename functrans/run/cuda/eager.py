@@ -28,7 +28,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.on_device import OnDevice, callers, placers
 from functrans.ir.types import Aval, aval_of, is_supported
 from functrans.run.cuda import scalars
-from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.array import DeviceArray, fetched, put
 from functrans.run.cuda.driver import Driver, driver
 from functrans.run.cuda.program import DeviceProgram, placeless, program, settings
 from functrans.trace.source import located, user_source
@@ -179,7 +179,7 @@ def _trace(
         for i, x in enumerate(leaves)
         if isinstance(x, DeviceArray) or (not constants and _is_operand(x))
     )
-    avals = {i: _aval(leaves[i]) for i in numbers}
+    avals = {i: aval_of(_value(leaves[i])) for i in numbers}
     parts: list[Any] = [avals[i] if i in avals else _constant(x) for i, x in enumerate(leaves)]
     remembered = not any(part is None for part in parts)
     key = (what, tuple(parts)) if remembered else None
@@ -245,8 +245,7 @@ def on_host(
             "which its result's shape or Python's way depends: copy it by np.asarray(x), or set "
             'functrans.config.cuda_fallback = "host" to have such arrays copied there and back'
         ) from why
-    copies = iter(to_host([x for x in leaves if isinstance(x, DeviceArray)]))
-    plain = [next(copies) if isinstance(x, DeviceArray) else _value(x) for x in leaves]
+    plain = list(map(_value, fetched(leaves)))
     args, kwargs = tree.unflatten(structure, plain)
     results, of_result = tree.flatten(function(*args, **kwargs))
     arrays = [i for i, x in enumerate(results) if isinstance(x, (np.ndarray, np.generic))]
@@ -257,10 +256,6 @@ def on_host(
 
 def _value(x: Any) -> Any:
     return x.value if isinstance(x, Operand) else x
-
-
-def _aval(x: Any) -> Aval:
-    return aval_of(_value(x))
 
 
 def _is_operand(x: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from functrans import config
 from functrans.ops.indexing.at import AtIndex
 from functrans.run.cuda import answers, indices
-from functrans.run.cuda.array import DeviceArray, to_host
+from functrans.run.cuda.array import DeviceArray, fetched
 from functrans.run.cuda.driver import driver
 from functrans.run.cuda.eager import (
     Operand,
@@ -44,7 +44,7 @@ def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
         quick = key_of_ufunc(of, inputs)
         if quick is not None and (found := inline(quick, inputs)) is not None:
             return found
-    name = answers.name_of_ufunc(of, method)
+    name = protocols.name_of_ufunc(of, method)
     if any(x is not None for x in kwargs.get("out", ())):
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
     kwargs = {key: x for key, x in kwargs.items() if key != "out"}
@@ -93,7 +93,7 @@ def _function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("out") is not None:
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
     if of in _LOOK and not (of is np.copyto and isinstance(args[0], DeviceArray)):
-        return of(*map(_looked_at, args), **kwargs)
+        return of(*fetched(args), **kwargs)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         return protocols.apply_function(of, args, kwargs)
@@ -101,10 +101,6 @@ def _function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if of not in protocols.functions:
         return _without_tracing(of, args, kwargs, name)
     return call(apply, *with_operands(args, kwargs), key=of, name=name)
-
-
-def _looked_at(x: Any) -> Any:
-    return to_host([x])[0] if isinstance(x, DeviceArray) else x
 
 
 def _without_tracing(

@@ -9,7 +9,7 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.types import describe, instead_of, is_supported
 from functrans.run.cuda import operations  # noqa: F401 (what is computed with device arrays)
-from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.array import DeviceArray, fetched, put
 from functrans.run.cuda.driver import Driver, driver
 from functrans.run.cuda.foreign import from_foreign, is_foreign
 from functrans.tree import core as tree
@@ -21,7 +21,7 @@ def put_leaves(x: Any, device: str) -> Any:
     there = None if device == "cpu" else driver(device)
     paths, structure = tree.flatten_with_path(x)
     leaves = [_array(leaf, path) for path, leaf in paths]
-    placed = _to_host(leaves) if there is None else _to_gpu(leaves, there)
+    placed = fetched(leaves) if there is None else _to_gpu(leaves, there)
     return tree.unflatten(structure, placed)
 
 
@@ -38,11 +38,6 @@ def _array(leaf: Any, path: Any) -> DeviceArray | np.ndarray[Any, Any]:
             f"dtype, found {values.dtype}: {instead_of(values.dtype)}"
         )
     return values
-
-
-def _to_host(leaves: list[Any]) -> list[np.ndarray[Any, Any]]:
-    fetched = iter(to_host([each for each in leaves if isinstance(each, DeviceArray)]))
-    return [next(fetched) if isinstance(each, DeviceArray) else each for each in leaves]
 
 
 def _to_gpu(leaves: list[Any], there: Driver) -> list[DeviceArray]:

@@ -33,7 +33,7 @@ from functrans.run.call.compiled import on_host
 from functrans.run.call.failures import explained
 from functrans.run.call.inline_cache import PythonProgram
 from functrans.run.call.program import converted
-from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.array import DeviceArray, fetched, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
@@ -202,9 +202,8 @@ class DeviceProgram:
         Ragged stacks (residuals of batched loops) are Python objects, which stay on the host for
         another such equation.
         """
-        copies = iter(to_host([x for x in operands if isinstance(x, DeviceArray)]))
-        values = [next(copies) if isinstance(x, DeviceArray) else x for x in operands]
-        results = [np.asarray(x) for x in on_host(segment, values, config.backend)]
+        found = on_host(segment, fetched(operands), config.backend)
+        results = [np.asarray(x) for x in found]
         moved = iter(put([x for x in results if not x.dtype.hasobject], self.driver))
         return [x if x.dtype.hasobject else next(moved) for x in results]
 

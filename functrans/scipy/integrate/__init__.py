@@ -3,7 +3,7 @@
 from typing import Any
 
 from functrans.scipy.entries import of_scipys as _of_scipys
-from functrans.scipy.inside import refused
+from functrans.scipy.inside import all_refused
 from functrans.scipy.integrate.initial_value import odeint, solve_ivp
 from functrans.scipy.integrate.quadrature import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
 from functrans.scipy.integrate.samples import simpson
@@ -22,9 +22,7 @@ __all__ = [
     "quad", "quad_vec", "romb", "simpson", "solve_ivp", "tplquad", "trapezoid", *_REFUSED,
 ]  # fmt: skip
 
-globals().update(
-    {name: refused(f"scipy.integrate:{name}", instead) for name, instead in _REFUSED.items()}
-)
+globals().update(all_refused("scipy.integrate", _REFUSED))
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.scipy.define import double
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,
     Path,
@@ -33,7 +33,6 @@ from functrans.scipy.integrate.runge_kutta import (
 from functrans.scipy.integrate.runge_kutta import (
     Problem,
     State,
-    attempt,
     before,
     interpolated,
     start,
@@ -344,7 +343,7 @@ def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
         return begins | before(problem, state, t)
 
     def step(progress: _Progress) -> _Progress:
-        following = attempt(problem, progress.state)
+        following = problem.method.attempt(problem, progress.state)
         return progress._replace(state=following, used=progress.used & following.rejected)
 
     def interpolate(progress: _Progress) -> _Progress:
@@ -432,7 +431,7 @@ def odeint(
             ("tcrit", tcrit, "solve up to the critical time, and from there on"),
         ],
     )
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     field = _field(func if tfirst else lambda t, y, *args: func(y, t, *args), args, False)
     times, y = double(t), double(y0)
     if y.ndim != 1:

@@ -14,7 +14,7 @@ from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.integrate.runge_kutta import Problem, State, attempt, before, within_step
+from functrans.scipy.integrate.runge_kutta import Problem, State, before, within_step
 from functrans.scipy.optimize.scalar import brentq
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -74,7 +74,7 @@ def path_of(problem: Problem, state: State, events: Sequence[Event]) -> Path:
         return np.stack([np.zeros(()), *(e.function(state.t, state.y) for e in events)])[1:]
 
     def step(watched: _Watched) -> _Watched:
-        following = attempt(problem, watched.state)
+        following = problem.method.attempt(problem, watched.state)
         values = np.where(following.rejected, watched.values, values_at(following))
         happens = crossings(watched.values, values, directions) & ~following.rejected
         return _Watched(

@@ -21,7 +21,7 @@ from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]
@@ -284,7 +284,7 @@ def quad(
             ("weight", weight, _INSTEAD_OF.get(weight, "multiply the integrand by the weight")),
         ],
     )
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     a, b = _limit_of(a), _limit_of(b)
     whole = _between_finite_limits(lambda x: array(func(x, *args)), a, b)
     integral, error = adaptive(whole, _edges(a, b, points), epsabs, epsrel, limit)
@@ -333,7 +333,7 @@ def quad_vec(
     array([0.5 , 0.25])
     """
     refuse_options("scipy.integrate.quad_vec", [("full_output", full_output, "leave it out")])
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     a, b = _limit_of(a), _limit_of(b)
     whole = _between_finite_limits(lambda x: array(f(x, *args)), a, b)
     return adaptive(whole, _edges(a, b, points), epsabs, epsrel, min(limit, _MOST_PARTS))
@@ -371,7 +371,7 @@ def nquad(
     np.float64(3.0)
     """
     refuse_options("scipy.integrate.nquad", [("full_output", full_output, "leave it out")])
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     options = opts if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)
 
     def inner(i: int, outer: tuple[Any, ...]) -> Any:
@@ -457,7 +457,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
     >>> grad(lambda b: fixed_quad(np.cos, 0.0, b)[0])(1.0)      # cos(1)
     np.float64(0.5403023)
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     if _is_infinite(a) or _is_infinite(b):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = np.polynomial.legendre.leggauss(n)

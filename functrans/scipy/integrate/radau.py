@@ -22,6 +22,7 @@ from functrans.scipy.integrate.runge_kutta import (
     Problem,
     State,
     Step,
+    change_of_size,
     combination,
     moved,
     power_series,
@@ -46,7 +47,6 @@ _POWERS = np.array([
 ])  # fmt: skip
 _REAL_EIGENVALUE = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
 
-_SAFETY, _LEAST_FACTOR, _GREATEST_FACTOR = 0.9, 0.2, 10.0
 _MOST_ITERATIONS = 10
 
 
@@ -115,10 +115,7 @@ def _implicit_step(problem: Problem, state: State) -> State:
     norm = stop_gradient(np.where(state.rejected & (norm > 1), rms(again / scale), norm))
     norm = np.where(converged, norm, np.inf)
     accepted = (norm < 1) & ~failed
-    factor = _SAFETY * np.where(norm == 0.0, 1.0, norm) ** problem.method.exponent
-    factor = np.where(norm == 0.0, _GREATEST_FACTOR, np.fmin(_GREATEST_FACTOR, factor))
-    factor = np.where(converged, np.fmax(_LEAST_FACTOR, factor), 0.5)
-    factor = np.where(accepted & state.rejected, np.minimum(factor, 1.0), factor)
+    factor = np.where(converged, change_of_size(problem, state, norm, accepted), 0.5)
     step = Step(t_new, y_new, slope, changes, np.abs(here) * factor)
     return moved(state, step, accepted, failed, 3 * _MOST_ITERATIONS)
 

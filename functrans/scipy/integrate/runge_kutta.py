@@ -29,6 +29,7 @@ class Method(NamedTuple):
     interpolant: Callable[..., Any]
     value: Callable[[Any, Any], Any]
     extra: int  # the number of evaluations for the interpolant
+    # tries one step, and accepts it if its error estimate is small enough
     attempt: Callable[[Problem, State], State]
 
     @property
@@ -164,11 +165,6 @@ def start(problem: Problem, t: Any, y: Any, size: Any) -> State:
     return State(t, y, slope, stop_gradient(size), no, no, t, y, slopes, np.asarray(evaluations))
 
 
-def attempt(problem: Problem, state: State) -> State:
-    """Try one step, and accept it if its error estimate is small enough."""
-    return problem.method.attempt(problem, state)
-
-
 class Trial(NamedTuple):
     """The size and the end of the step to be tried."""
 
@@ -190,6 +186,14 @@ def trial(problem: Problem, state: State) -> Trial:
     return Trial(t_new, t_new - t, failed)
 
 
+def change_of_size(problem: Problem, state: State, norm: Any, accepted: Any) -> Any:
+    """The factor from the size of a step to that of the next one, by the norm of its error."""
+    factor = _SAFETY * np.where(norm == 0.0, 1.0, norm) ** problem.method.exponent
+    factor = np.fmin(_GREATEST_FACTOR, np.fmax(_LEAST_FACTOR, factor))  # the least for NaN
+    factor = np.where(norm == 0.0, _GREATEST_FACTOR, factor)
+    return np.where(accepted & state.rejected, np.minimum(factor, 1.0), factor)
+
+
 def _explicit_step(problem: Problem, state: State) -> State:
     tableau = problem.method.tableau()
     t, y = state.t, state.y
@@ -204,11 +208,7 @@ def _explicit_step(problem: Problem, state: State) -> State:
     scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
     norm = stop_gradient(problem.method.error(tableau, slopes, h, scale))
     accepted = (norm < 1) & ~failed
-    factor = _SAFETY * np.where(norm == 0.0, 1.0, norm) ** problem.method.exponent
-    up = np.where(norm == 0.0, _GREATEST_FACTOR, np.fmin(_GREATEST_FACTOR, factor))
-    up = np.where(state.rejected, np.minimum(up, 1.0), up)
-    down = np.fmax(_LEAST_FACTOR, factor)
-    size = stop_gradient(np.abs(h)) * np.where(accepted, up, down)
+    size = stop_gradient(np.abs(h)) * change_of_size(problem, state, norm, accepted)
     step = Step(t_new, y_new, slope, np.stack(slopes), size)
     return moved(state, step, accepted, failed, problem.method.stages)
 

@@ -7,7 +7,7 @@ may be plain or traced arrays. Within a trace, SciPy's own classes behave in the
 from collections.abc import Sequence
 
 from functrans.scipy.entries import enter as _enter
-from functrans.scipy.inside import or_scipys, refused
+from functrans.scipy.inside import all_refused, or_scipys
 from functrans.scipy.interpolate import objects as _objects  # noqa: F401  dispatch
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
@@ -79,9 +79,7 @@ def pchip_interpolate(
     return interpolant(x, der) if isinstance(der, int) else [interpolant(x, n) for n in der]
 
 
-globals().update(
-    {name: refused(f"scipy.interpolate:{name}", instead) for name, instead in _REFUSED.items()}
-)
+globals().update(all_refused("scipy.interpolate", _REFUSED))
 for _function in (
     barycentric_interpolate, griddata, interpn, make_interp_spline, make_smoothing_spline,
     pchip_interpolate, splev, splint, splrep,

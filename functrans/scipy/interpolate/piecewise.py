@@ -15,7 +15,54 @@ from functrans.numpy.joining import concatenate
 _scipys_ppoly = lazy("scipy.interpolate:PPoly")
 
 
-class PPoly:
+class Piecewise:
+    """What piecewise polynomials and splines have in common: where values are NaN, and periods.
+
+    `_at` gives the values at a vector of points, which continue outside of the ``ends``.
+    """
+
+    extrapolate: Any
+    axis: int
+
+    @property
+    def ends(self) -> Any: ...
+
+    def _at(self, x: Any) -> Any: ...
+
+    def derivative(self, nu: int = 1) -> Any: ...
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """The values, or the ``nu``-th derivatives, at points of any shape."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if nu < 0:
+            raise ValueError("Order of derivative cannot be negative")
+        if nu:
+            return self.derivative(nu)(x, 0, extrapolate)
+        places = array(x)
+        flat = inexact(places).reshape(-1)
+        first, last = self.ends
+        if extrapolate == "periodic":
+            flat = first + (flat - first) % (last - first)
+        value = self._at(flat)
+        outside = np.isnan(flat)
+        if not extrapolate:
+            # breakpoints may decrease
+            outside = outside | (flat < np.minimum(first, last)) | (flat > np.maximum(first, last))
+        value = np.where(outside.reshape(-1, *[1] * (value.ndim - 1)), np.nan, value)
+        return placed(value, places.shape, self.axis)
+
+    def _over_periods(self, whole: Any, a: Any, b: Any) -> Any:
+        """The integral from a to b, from an antiderivative on the base interval."""
+        first, last = self.ends
+
+        def since_the_first(x: Any) -> Any:
+            turns, there = np.divmod(x - first, last - first)
+            return turns * (whole(last) - whole(first)) + whole(first + there) - whole(first)
+
+        return since_the_first(inexact(b)) - since_the_first(inexact(a))
+
+
+class PPoly(Piecewise):
     """A polynomial on each of several intervals, as `scipy.interpolate.PPoly`.
 
     Coefficients, breakpoints and evaluation points may be plain or traced; the result is
@@ -57,32 +104,19 @@ class PPoly:
     def _like(self, c: Any, extrapolate: Any = None) -> PPoly:
         return PPoly(c, self.x, self.extrapolate if extrapolate is None else extrapolate, self.axis)
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """The values, or the ``nu``-th derivatives, at points of any shape."""
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if nu < 0:
-            raise ValueError("Order of derivative cannot be negative")
-        if nu:
-            return self.derivative(nu)(x, 0, extrapolate)
-        places = array(x)
-        flat = inexact(places).reshape(-1)
-        first, last = self.x[0], self.x[-1]
-        if extrapolate == "periodic":
-            flat = first + (flat - first) % (last - first)
-        intervals = self.x.shape[0] - 1
-        x, t = _increasing(self.x, flat)
-        i = np.clip(np.searchsorted(x, t, side="right") - 1, 0, intervals - 1)
-        tail = [1] * (self.c.ndim - 2)
-        distance = (flat - take(self.x, i)).reshape(-1, *tail)
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        return self.x[0], self.x[-1]
+
+    def _at(self, x: Any) -> Any:
+        i = np.searchsorted(*_increasing(self.x, x), side="right") - 1
+        i = np.clip(i, 0, self.x.shape[0] - 2)
+        distance = (x - take(self.x, i)).reshape(-1, *[1] * (self.c.ndim - 2))
         coefficients = take(self.c, i, axis=1)
         value = coefficients[0]
         for coefficient in coefficients[1:]:
             value = value * distance + coefficient
-        outside = np.isnan(flat)
-        if not extrapolate:
-            outside = outside | (t < x[0]) | (t > x[-1])
-        value = np.where(outside.reshape(-1, *tail), np.nan, value)
-        return placed(value, places.shape, self.axis)
+        return value
 
     def __getattr__(self, name: str) -> Any:
         """Other methods (``roots``, ``solve``) are SciPy's, and need plain coefficients."""
@@ -122,17 +156,10 @@ class PPoly:
         """The integral from a to b."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         whole = PPoly(self.c, self.x, True, self.axis).antiderivative()
-        if extrapolate != "periodic":
-            bounds = None if extrapolate else False
-            return whole(b, extrapolate=bounds) - whole(a, extrapolate=bounds)
-        first, last = self.x[0], self.x[-1]
-        period = last - first
-
-        def since_the_first(x: Any) -> Any:
-            turns = np.floor((x - first) / period)
-            return turns * whole(last) + whole(x - turns * period)
-
-        return since_the_first(inexact(b)) - since_the_first(inexact(a))
+        if extrapolate == "periodic":
+            return self._over_periods(whole, a, b)
+        bounds = None if extrapolate else False
+        return whole(b, extrapolate=bounds) - whole(a, extrapolate=bounds)
 
 
 class BPoly(PPoly):

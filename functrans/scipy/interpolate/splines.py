@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.arrays import axis_of, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.interpolate.piecewise import check_periodic, data_of, placed
+from functrans.scipy.interpolate.piecewise import Piecewise, check_periodic, data_of
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
 
 
-class BSpline:
+class BSpline(Piecewise):
     """A spline given by its knots and coefficients, as `scipy.interpolate.BSpline`.
 
     It is differentiable in the evaluation points, the coefficients and the knots.
@@ -75,23 +75,6 @@ class BSpline:
         found.axis = self.axis
         return found
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """The values, or the ``nu``-th derivatives, at points of any shape."""
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if nu:
-            return self.derivative(nu)(x, 0, extrapolate)
-        places = array(x)
-        flat = inexact(places).reshape(-1)
-        first, last = self.ends
-        if extrapolate == "periodic":
-            flat = first + (flat - first) % (last - first)
-        value = self._at(flat)
-        outside = np.isnan(flat)
-        if not extrapolate:
-            outside = outside | (flat < first) | (flat > last)
-        value = np.where(outside.reshape(-1, *[1] * (value.ndim - 1)), np.nan, value)
-        return placed(value, places.shape, self.axis)
-
     def _at(self, x: Any) -> Any:
         """The values at a vector of points, by de Boor's recurrence."""
         t, k = self.t, self.k
@@ -136,19 +119,11 @@ class BSpline:
         """The integral from a to b; without extrapolation, the spline is 0 outside."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         whole = self.antiderivative()
-        first, last = self.ends
-        a, b = inexact(a), inexact(b)
         if extrapolate == "periodic":
-            period = last - first
-
-            def since_the_first(x: Any) -> Any:
-                turns = np.floor((x - first) / period)
-                there = whole(first + (x - first) % period)
-                return turns * (whole(last) - whole(first)) + there - whole(first)
-
-            return since_the_first(b) - since_the_first(a)
+            return self._over_periods(whole, a, b)
+        a, b = inexact(a), inexact(b)
         if not extrapolate:
-            a, b = np.clip(a, first, last), np.clip(b, first, last)
+            a, b = np.clip(a, *self.ends), np.clip(b, *self.ends)
         return whole(b, extrapolate=True) - whole(a, extrapolate=True)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import scipy.linalg as _scipy
 
-from functrans.scipy.define import refused as _refused
 from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.inside import refused as _refused
 from functrans.scipy.linalg.banded import *  # noqa: F403
 from functrans.scipy.linalg.banded import __all__ as _banded
 from functrans.scipy.linalg.factors import *  # noqa: F403
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(_scipy, name):
         raise AttributeError(f"functrans.scipy.linalg has no {name!r}")
     if name in _INSTEAD:
-        return _refused(getattr(_scipy, name), _INSTEAD[name])
+        return _refused(f"scipy.linalg:{name}", _INSTEAD[name])
     # functions of sizes alone, whose results are constants, are SciPy's own
     return _of_scipys("linalg", name)
 

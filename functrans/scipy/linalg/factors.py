@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,19 @@ def cholesky_of(x: Any, lower: bool) -> Any:
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
     """Solve ``a @ x = b`` for ``x``, given the factor of ``a`` from `cho_factor`."""
     factor, lower = c_and_lower
-    x, right = inexact(factor), inexact(b)
-    is_vector = right.ndim == 1
-    columns = expand_axes(right, (1,)) if is_vector else right
+    x = inexact(factor)
     lower = bool(np.all(lower))  # SciPy's cho_factor returns one for each matrix of a stack
-    half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
-    whole = ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
-    return whole[..., 0] if is_vector else whole
+
+    def solve(columns: Any) -> Any:
+        half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
+        return ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
+
+    return of_columns(solve, inexact(b))
+
+
+def of_columns(solve: Callable[[Any], Any], b: Any) -> Any:
+    """The solution for a vector or for several columns, from a function of columns."""
+    return solve(expand_axes(b, (1,)))[..., 0] if b.ndim == 1 else solve(b)
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -142,19 +149,18 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
     With ``trans=1`` the matrix is transposed, with ``trans=2`` also conjugated.
     """
     factors, pivots = (array(x) for x in lu_and_piv)
-    right = inexact(b)
     order = _order_of(pivots)
     factors = conj(factors) if trans == 2 else factors
-    is_vector = right.ndim == 1
-    columns = expand_axes(right, (1,)) if is_vector else right
-    if not trans:
-        x = ops.solve_triangular(factors, _reordered(columns, order), 0, True, True)
-        x = ops.solve_triangular(factors, x, 0, False)
-    else:
+
+    def solve(columns: Any) -> Any:
+        if not trans:
+            x = ops.solve_triangular(factors, _reordered(columns, order), 0, True, True)
+            return ops.solve_triangular(factors, x, 0, False)
         x = ops.solve_triangular(factors, columns, 1, False)
         x = ops.solve_triangular(factors, x, 1, True, True)
-        x = _reordered(x, places_in(order))
-    return x[..., 0] if is_vector else x
+        return _reordered(x, places_in(order))
+
+    return of_columns(solve, inexact(b))
 
 
 def _order_of(pivots: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from functrans.scipy.entries import of_scipys as _of_scipys
-from functrans.scipy.inside import refused
+from functrans.scipy.inside import all_refused
 from functrans.scipy.optimize.guesses import fixed_point, newton, root_scalar
 from functrans.scipy.optimize.linear import (
     isotonic_regression,
@@ -65,9 +65,7 @@ __all__ = [
     "shgo", "toms748", *_REFUSED,
 ]  # fmt: skip
 
-globals().update(
-    {name: refused(f"scipy.optimize:{name}", instead) for name, instead in _REFUSED.items()}
-)
+globals().update(all_refused("scipy.optimize", _REFUSED))
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,9 @@ from functrans.api.recompute import stop_gradient
 from functrans.lax.implicit import custom_root
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
+from functrans.scipy.inside import arguments
 from functrans.scipy.optimize.scalar import dense_solve
-from functrans.scipy.optimize.vectors import Function, arguments
+from functrans.scipy.optimize.vectors import Function, ends_of
 
 _CLOSE = 1e-6
 
@@ -46,18 +47,12 @@ def within(low: Any, high: Any) -> Region:
 
 def bounds_of(bounds: Any, size: int) -> tuple[Any, Any]:
     """SciPy's bounds as two vectors, infinite where there is no bound."""
-    if bounds is None:
-        return np.full(size, -np.inf), np.full(size, np.inf)
-    if hasattr(bounds, "lb"):
-        pair = bounds.lb, bounds.ub
-    else:
-        pairs = [(low, high) for low, high in bounds]
-        pair = (
-            np.stack([inexact(-np.inf if low is None else low) for low, _ in pairs]),
-            np.stack([inexact(np.inf if high is None else high) for _, high in pairs]),
-        )
-    low, high = (np.broadcast_to(inexact(end), (size,)) for end in pair)
-    return low, high
+    if bounds is None or hasattr(bounds, "lb"):
+        return ends_of(bounds, (size,))
+    pairs = [(low, high) for low, high in bounds]
+    low = np.stack([inexact(-np.inf if low is None else low) for low, _ in pairs])
+    high = np.stack([inexact(np.inf if high is None else high) for _, high in pairs])
+    return ends_of((low, high), (size,))
 
 
 def region_of(bounds: Any, constraints: Any, size: int) -> Region:

@@ -18,7 +18,7 @@ from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array
 from functrans.numpy.define import refuse
 from functrans.scipy.define import double
-from functrans.scipy.inside import within_traces
+from functrans.scipy.inside import arguments, within_traces
 from functrans.scipy.optimize.scalar import (
     bisect,
     brenth,
@@ -120,7 +120,7 @@ def newton(
     >>> grad(lambda a: newton(lambda x: x * x - a, 1.0))(2.0)
     np.float64(0.353553391)
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
 
     def equation(x: Any) -> Any:
         return double(func(x, *args))
@@ -176,7 +176,7 @@ def fixed_point(
     >>> np.isclose(d, -x * np.sin(0.5 * x) / (1 + 0.5 * np.sin(0.5 * x)))
     np.True_
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = arguments(args)
     if method not in ("del2", "iteration"):
         raise ValueError(f"method must be 'del2' or 'iteration', not {method!r}")
 

@@ -14,7 +14,7 @@ from functrans.numpy.arrays import array, inexact
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, bounds_of, implicit_minimum, within
 from functrans.scipy.optimize.scalar import said_of
-from functrans.scipy.optimize.vectors import result_of
+from functrans.scipy.optimize.vectors import ends_of, result_of
 
 _nnls = lazy("scipy.optimize:nnls")
 _lsq_linear = lazy("scipy.optimize:lsq_linear")
@@ -92,8 +92,7 @@ def lsq_linear(
     """
     A, b = inexact(A), inexact(b)
     size = A.shape[1]
-    pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    low, high = (np.broadcast_to(inexact(end), (size,)) for end in pair)
+    low, high = ends_of(bounds, (size,))
 
     def solve(A: Any, b: Any, low: Any, high: Any) -> Any:
         found = _lsq_linear(

@@ -20,13 +20,12 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
 from functrans.scipy.define import double
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
     Function,
-    arguments,
     largest,
     result_of,
     value_alone,

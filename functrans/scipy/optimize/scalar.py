@@ -20,7 +20,7 @@ from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
 from functrans.scipy.define import double
-from functrans.scipy.inside import within_traces
+from functrans.scipy.inside import arguments, within_traces
 
 Function = Callable[..., Any]
 
@@ -143,7 +143,7 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
         f: Function, a: Any, b: Any, args: Any = (), xtol: Any = 2e-12, rtol: Any = 4 * _EPS,
         maxiter: int = 100, full_output: bool = False, disp: bool = True, k: int = 1,
     ) -> Any:  # fmt: skip
-        args = args if isinstance(args, tuple) else (args,)
+        args = arguments(args)
         a, b = (stop_gradient(double(x)) for x in (a, b))
 
         def equation(x: Any) -> Any:

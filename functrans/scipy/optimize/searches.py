@@ -10,11 +10,11 @@ from functrans.api.derivatives import value_and_grad
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import bounds_of, implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import said_of
-from functrans.scipy.optimize.vectors import Function, arguments, result_of, vector
+from functrans.scipy.optimize.vectors import Function, result_of, vector
 
 _WITHIN_BOUNDS = ("differential_evolution", "direct", "dual_annealing", "shgo")
 

@@ -21,7 +21,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.control.provided import provided
 from functrans.scipy.define import double
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.levenberg_marquardt import (
@@ -31,7 +31,13 @@ from functrans.scipy.optimize.levenberg_marquardt import (
     levenberg_marquardt,
 )
 from functrans.scipy.optimize.scalar import UNTIL_IT_RUNS, dense_solve
-from functrans.scipy.optimize.vectors import Function, arguments, bounded, result_of, vector
+from functrans.scipy.optimize.vectors import (
+    Function,
+    bounded,
+    ends_of,
+    result_of,
+    vector,
+)
 
 _scipys = lazy("scipy.optimize:least_squares")
 
@@ -85,9 +91,7 @@ def _weighted(slopes: Any, value: Any, loss: str, f_scale: Any) -> Any:
 
 def _by_scipy(residuals: Function, guess: Any, bounds: Any, options: dict[str, Any]) -> Any:
     """The minimum within bounds, or for a robust loss, found by SciPy."""
-    pair: Any = (-np.inf, np.inf) if bounds is None else bounds
-    pair = (pair.lb, pair.ub) if hasattr(pair, "lb") else pair
-    low, high = (np.broadcast_to(inexact(end), guess.shape) for end in pair)
+    low, high = ends_of(bounds, guess.shape)
 
     def solver(functions: Any, start: Any) -> Any:
         f, lower, upper, scale = functions
@@ -369,8 +373,7 @@ def _start(size: int, bounds: Any) -> Any:
     """The default initial guess: ones, or points within the bounds."""
     if not bounded(bounds):
         return np.ones(size)
-    pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    low, high = (np.broadcast_to(np.asarray(end, float), (size,)) for end in pair)
+    low, high = ends_of(bounds, (size,))
     first, last = np.isfinite(low), np.isfinite(high)
     inside = np.where(first & last, 0.5 * (low + high), np.where(first, low + 1, high - 1))
     return np.where(first | last, inside, 1.0)

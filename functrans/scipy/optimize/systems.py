@@ -15,11 +15,10 @@ from functrans.api.recompute import stop_gradient
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.scipy.define import double
-from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
     Function,
-    arguments,
     largest,
     result_of,
     value_alone,

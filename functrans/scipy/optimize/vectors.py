@@ -9,17 +9,13 @@ import numpy as np
 
 from functrans.api.recompute import stop_gradient
 from functrans.lazily import lazy
+from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.define import double
 
 Function = Callable[..., Any]
 
 result_of = lazy("scipy.optimize:OptimizeResult")
-
-
-def arguments(args: Any) -> tuple[Any, ...]:
-    """The additional arguments (``args``) of a user's function, as a tuple."""
-    return args if isinstance(args, tuple) else (args,)
 
 
 def vector(x0: Any) -> Any:
@@ -37,9 +33,18 @@ def value_alone(out: Any, jac: Any) -> Any:
     return out[0] if jac is True else out
 
 
+def _pair(bounds: Any) -> Any:
+    if bounds is None:
+        return -np.inf, np.inf
+    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+
+
+def ends_of(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Lower and upper bounds as arrays of a shape, from a pair, SciPy's object, or None."""
+    low, high = (np.broadcast_to(inexact(end), shape) for end in _pair(bounds))
+    return low, high
+
+
 def bounded(bounds: Any) -> bool:
     """Whether a pair of lower and upper bounds has finite or traced elements."""
-    if bounds is None:
-        return False
-    ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    return any(holds_tracer(end) or bool(np.any(np.isfinite(end))) for end in ends)
+    return any(holds_tracer(end) or bool(np.any(np.isfinite(end))) for end in _pair(bounds))

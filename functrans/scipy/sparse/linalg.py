@@ -7,6 +7,7 @@ the same system again, in reverse mode with the transposed factors.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -49,61 +50,36 @@ Solve = Callable[[Any], Any]
 
 def _solver(matrix: Any, name: str) -> Solve:
     """A function from right-hand sides to solutions, which reuses the factors of a matrix."""
-    if isinstance(matrix, (SparseMethods, TracedSparse)):
-        return _solver_of_traced(as_traced(matrix), name)
-    if not scipy.sparse.issparse(matrix):
+    is_traced = isinstance(matrix, (SparseMethods, TracedSparse))
+    if is_traced:
+        matrix = as_traced(matrix)
+    elif not scipy.sparse.issparse(matrix):
         refuse(f"scipy.sparse.linalg.{name} of a matrix that is not sparse", "use np.linalg.solve")
     factors: dict[Any, Any] = {}
 
     def solve(b: Any) -> Any:
         b = inexact(b)
         dtype = np.result_type(matrix.dtype, b.dtype, np.float32)
-        _check_fits(matrix, b, name)
-        if dtype not in factors:
-            factors[dtype] = scipy.sparse.linalg.splu(matrix.astype(dtype).tocsc())
-        lu = factors[dtype]
-
-        def on_the_host(function: Solve) -> Callable[[Any, Any], Any]:
-            elements = Elements(function, several=False, vectorised=False)
-
-            def call(matvec: Any, b: Any) -> Any:
-                results = (Aval(b.shape, dtype),)
-                return external(b, elements=elements, results=results, lanes=())[0]
-
-            return call
-
+        if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
+            raise ValueError(f"the shapes {matrix.shape} and {b.shape} do not fit: {name}(A, b)")
         by = matrix.astype(dtype)
-        return custom_linear_solve(
-            lambda x: product(by, x), b.astype(dtype),
-            on_the_host(lu.solve), on_the_host(lambda b: lu.solve(b, "T")),
-        )  # fmt: skip
-
-    return solve
-
-
-def _solver_of_traced(matrix: SparseMethods, name: str) -> Solve:
-    """The same for a matrix of traced values, which is factorised at run time."""
-    structure = matrix._structure
-
-    def solve(b: Any) -> Any:
-        b = inexact(b)
-        _check_fits(matrix, b, name)
-        dtype = np.result_type(matrix.dtype, b.dtype, np.float32)
-        by = matrix.astype(dtype)
+        if not is_traced and dtype not in factors:
+            factors[dtype] = scipy.sparse.linalg.splu(by.tocsc())
 
         def on_the_host(trans: str) -> Callable[[Any, Any], Any]:
-            factors = _Latest(structure)
-            elements = Elements(partial(factors.solve, trans), several=False, vectorised=False)
+            # traced values are factorised at run time
+            solved = _Latest(by._structure).solve if is_traced else factors[dtype].solve
+            values = (by._values,) if is_traced else ()
+            elements = Elements(partial(solved, trans=trans), several=False, vectorised=False)
 
             def call(matvec: Any, b: Any) -> Any:
                 results = (Aval(b.shape, dtype),)
-                return external(by._values, b, elements=elements, results=results, lanes=())[0]
+                return external(*values, b, elements=elements, results=results, lanes=())[0]
 
             return call
 
-        return custom_linear_solve(
-            lambda x: by @ x, b.astype(dtype), on_the_host("N"), on_the_host("T")
-        )
+        multiply = partial(operator.matmul, by) if is_traced else partial(product, by)
+        return custom_linear_solve(multiply, b.astype(dtype), on_the_host("N"), on_the_host("T"))
 
     return solve
 
@@ -115,7 +91,7 @@ class _Latest:
         self._structure = structure
         self._known: tuple[bytes, Any] = (b"", None)
 
-    def solve(self, trans: str, values: Any, b: Any) -> Any:
+    def solve(self, values: Any, b: Any, trans: str) -> Any:
         own, (known, factors) = values.tobytes(), self._known
         if own != known or factors is None:
             parts = values, self._structure.indices, self._structure.indptr
@@ -123,11 +99,6 @@ class _Latest:
             factors = scipy.sparse.linalg.splu(matrix.tocsc())
             self._known = own, factors
         return factors.solve(np.asarray(b), trans)
-
-
-def _check_fits(matrix: Any, b: Any, name: str) -> None:
-    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
-        raise ValueError(f"the shapes {matrix.shape} and {b.shape} do not fit: {name}(A, b)")
 
 
 @within_traces("scipy.sparse.linalg:spsolve")

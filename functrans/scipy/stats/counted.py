@@ -15,12 +15,14 @@ from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
 from functrans.numpy.reductions import max as largest
 from functrans.numpy.reductions import sum
-from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import greater_equal, less_equal
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln
+from functrans.scipy.stats.discrete import hypergeometric_support
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
+from functrans.scipy.stats.standard import one
 
 
 def _outcomes(name: str, most: Any) -> Any:
@@ -59,12 +61,8 @@ def _log_weight(k: Any, total: Any, good: Any, drawn: Any, odds: Any) -> Any:
     return log_ways(good, k) + log_ways(total - good, drawn - k) + xlogy(k, odds)
 
 
-def _fisher_support(total: Any, good: Any, drawn: Any, odds: Any) -> tuple[Any, Any]:
-    return maximum(drawn - (total - good), 0), minimum(good, drawn)
-
-
 def _fisher_logpmf(k: Any, total: Any, good: Any, drawn: Any, odds: Any) -> Any:
-    low, high = _fisher_support(total, good, drawn, odds)
+    low, high = hypergeometric_support(total, good, drawn, odds)
     each = _outcomes("nchypergeom_fisher", high)
     there = greater_equal(each, _each(low)) & less_equal(each, _each(high))
     possible = select(there, each, _each(low))
@@ -74,13 +72,13 @@ def _fisher_logpmf(k: Any, total: Any, good: Any, drawn: Any, odds: Any) -> Any:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "zipfian", ("a", "n"), support=lambda a, n: (1.0, n), within=lambda a, n: 1.0,
+        "zipfian", ("a", "n"), support=lambda a, n: (1.0, n), within=one,
         valid=lambda a, n: greater_equal(a, 0) & greater_equal(n, 1) & is_whole(n),
         logpdf=_zipfian_logpmf, discrete=True,
     ),
     Row(
-        "nchypergeom_fisher", ("M", "n", "N", "odds"), support=_fisher_support,
-        within=lambda M, n, N, odds: maximum(N - (M - n), 0),
+        "nchypergeom_fisher", ("M", "n", "N", "odds"), support=hypergeometric_support,
+        within=lambda *shapes: hypergeometric_support(*shapes)[0],
         valid=lambda M, n, N, odds: (
             is_positive(odds) & is_count(M, n, N) & less_equal(n, M) & less_equal(N, M)
         ),

@@ -21,23 +21,11 @@ from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
-from functrans.scipy.stats.standard import log_ive
-
-
-def _counting(*shapes: Any) -> tuple[float, float]:
-    return 0.0, np.inf
+from functrans.scipy.stats.standard import log_ive, one, positive_axis, real_axis, zero
 
 
 def _from_one(*shapes: Any) -> tuple[float, float]:
     return 1.0, np.inf
-
-
-def _zero(*shapes: Any) -> float:
-    return 0.0
-
-
-def _one(*shapes: Any) -> float:
-    return 1.0
 
 
 def _is_probability(p: Any) -> Any:
@@ -64,22 +52,22 @@ def _skellam_logpmf(k: Any, mu1: Any, mu2: Any) -> Any:
     return 0.5 * k * log(mu1 / mu2) - between * between + scaled
 
 
-def _hypergeometric_support(total: Any, good: Any, drawn: Any) -> tuple[Any, Any]:
+def hypergeometric_support(total: Any, good: Any, drawn: Any, *odds: Any) -> tuple[Any, Any]:
     return maximum(drawn - (total - good), 0), minimum(good, drawn)
 
 
-_COUNTS: dict[str, Any] = {"support": _counting, "within": _zero, "discrete": True}
+_COUNTS: dict[str, Any] = {"support": positive_axis, "within": zero, "discrete": True}
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "bernoulli", ("p",), support=lambda p: (0.0, 1.0), within=_zero, valid=_is_probability,
+        "bernoulli", ("p",), support=lambda p: (0.0, 1.0), within=zero, valid=_is_probability,
         logpdf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
         cdf=lambda k, p: bdtr(k, 1.0, p), sf=lambda k, p: bdtrc(k, 1.0, p),
         mean=lambda p: p, var=lambda p: p * (1 - p), entropy=lambda p: entr(p) + entr(1 - p),
         discrete=True,
     ),
     Row(
-        "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=_zero,
+        "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=zero,
         valid=lambda n, p: is_count(n) & _is_probability(p),
         logpdf=_binomial_logpmf, cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
         sf=lambda k, n, p: betainc(k + 1, n - k, p),
@@ -91,7 +79,7 @@ ROWS: tuple[Row, ...] = (
         mean=lambda mu: mu, var=lambda mu: mu,
     ),
     Row(
-        "geom", ("p",), support=_from_one, within=_one, discrete=True,
+        "geom", ("p",), support=_from_one, within=one, discrete=True,
         valid=lambda p: greater(p, 0) & less_equal(p, 1),
         logpdf=lambda k, p: xlog1py(k - 1, -p) + log(p),
         cdf=lambda k, p: -expm1(log1p(-p) * k), sf=lambda k, p: exp(log1p(-p) * k),
@@ -109,7 +97,7 @@ ROWS: tuple[Row, ...] = (
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / (p * p),
     ),
     Row(
-        "betabinom", ("n", "a", "b"), support=lambda n, a, b: (0.0, n), within=_zero,
+        "betabinom", ("n", "a", "b"), support=lambda n, a, b: (0.0, n), within=zero,
         valid=lambda n, a, b: is_count(n) & is_positive(a, b),
         logpdf=lambda k, n, a, b: (
             _log_binomial(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
@@ -126,8 +114,8 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "hypergeom", ("M", "n", "N"), support=_hypergeometric_support, discrete=True,
-        within=lambda M, n, N: maximum(N - (M - n), 0),
+        "hypergeom", ("M", "n", "N"), support=hypergeometric_support, discrete=True,
+        within=lambda *sizes: hypergeometric_support(*sizes)[0],
         valid=lambda M, n, N: is_count(M, n, N) & less_equal(n, M) & less_equal(N, M),
         logpdf=_hypergeometric_logpmf, mean=lambda M, n, N: N * n / M,
     ),
@@ -142,12 +130,12 @@ ROWS: tuple[Row, ...] = (
         entropy=lambda low, high: log(high - low),
     ),
     Row(
-        "zipf", ("a",), support=_from_one, within=_one, discrete=True,
+        "zipf", ("a",), support=_from_one, within=one, discrete=True,
         valid=lambda a: greater(a, 1),
         logpdf=lambda k, a: -log(zeta(a, 1.0)) - a * log(k),
     ),
     Row(
-        "logser", ("p",), support=_from_one, within=_one, discrete=True,
+        "logser", ("p",), support=_from_one, within=one, discrete=True,
         valid=lambda p: greater(p, 0) & less(p, 1),
         logpdf=lambda k, p: k * log(p) - log(k) - log(-log1p(-p)),
         mean=lambda p: p / ((p - 1) * log1p(-p)),
@@ -161,16 +149,16 @@ ROWS: tuple[Row, ...] = (
         var=lambda rate: exp(-rate) / (expm1(-rate) * expm1(-rate)),
     ),
     Row(
-        "dlaplace", ("a",), support=lambda a: (-np.inf, np.inf), within=_zero, valid=is_positive,
+        "dlaplace", ("a",), support=real_axis, within=zero, valid=is_positive,
         logpdf=lambda k, a: log(tanh(0.5 * a)) - a * abs(k), discrete=True,
     ),
     Row(
-        "boltzmann", ("lambda_", "N"), support=lambda rate, n: (0.0, n - 1), within=_zero,
+        "boltzmann", ("lambda_", "N"), support=lambda rate, n: (0.0, n - 1), within=zero,
         valid=lambda rate, n: is_positive(rate, n) & is_whole(n), discrete=True,
         logpdf=lambda k, rate, n: log(-expm1(-rate)) - log(-expm1(-rate * n)) - rate * k,
     ),
     Row(
-        "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=_zero,
+        "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=zero,
         valid=lambda M, n, r: (
             is_count(M, n, r) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
         ),
@@ -180,12 +168,12 @@ ROWS: tuple[Row, ...] = (
         discrete=True,
     ),
     Row(
-        "skellam", ("mu1", "mu2"), support=lambda *_: (-np.inf, np.inf), within=_zero,
+        "skellam", ("mu1", "mu2"), support=real_axis, within=zero,
         valid=is_positive, logpdf=_skellam_logpmf, discrete=True,
         mean=lambda mu1, mu2: mu1 - mu2, var=lambda mu1, mu2: mu1 + mu2,
     ),
     Row(
-        "yulesimon", ("alpha",), support=_from_one, within=_one, valid=is_positive, discrete=True,
+        "yulesimon", ("alpha",), support=_from_one, within=one, valid=is_positive, discrete=True,
         logpdf=lambda k, alpha: log(alpha) + betaln(k, alpha + 1),
     ),
 )  # fmt: skip

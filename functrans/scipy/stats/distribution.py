@@ -18,7 +18,7 @@ from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
-from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.shape import any_traced
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -186,7 +186,7 @@ class Method:
         return f"{self._of!r}.{self.__name__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+        if any_traced(args, kwargs):
             return self._of._traced(self.__name__)(*args, **kwargs)
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, f"scipy.stats.{self._of.name}.{self.__name__}")
@@ -239,7 +239,7 @@ class Untraced:
 
     def _refusing(self, function: Function, method: str) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            if any_traced(args, kwargs):
                 refuse(f"scipy.stats.{self.name}{method}", _UNTRACED)
             return function(*args, **kwargs)
 

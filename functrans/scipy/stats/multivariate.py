@@ -109,6 +109,13 @@ def _as_points(x: Any, size: int) -> Any:
     return x[:, None] if x.ndim == 1 and size == 1 else x
 
 
+def _centred(x: Any, centre: Any, matrix: Any) -> tuple[int, Any, Any]:
+    """The dimension, the points relative to a centre, by default 0, and the matrix."""
+    centre, matrix = _double(0.0 if centre is None else centre), _double(matrix)
+    size = _sizes(centre, matrix)
+    return size, _as_points(x, size) - centre, _as_matrix(matrix, size)
+
+
 def _standardised(x: Any, factor: Any) -> Any:
     """Squared Mahalanobis distances: points are whitened by a Cholesky factor."""
     columns = solve_triangular(factor, x.reshape(-1, x.shape[-1]).T, lower=True)
@@ -120,11 +127,7 @@ def _log_diagonal(factor: Any) -> Any:
 
 
 def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    mean = _double(0.0 if mean is None else mean)
-    cov = _double(cov)
-    size = _sizes(mean, cov)
-    off = _as_points(x, size) - mean
-    matrix = _as_matrix(cov, size)
+    size, off, matrix = _centred(x, mean, cov)
     if not allow_singular:
         factor = linalg.cholesky(matrix)
         squares = _standardised(off, factor)
@@ -146,11 +149,7 @@ def _normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
 def _student(
     x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
 ) -> Any:
-    loc = _double(0.0 if loc is None else loc)
-    shape = _double(shape)
-    size = _sizes(loc, shape)
-    off = _as_points(x, size) - loc
-    matrix = _as_matrix(shape, size)
+    size, off, matrix = _centred(x, loc, shape)
     if allow_singular:
         part = range_of(matrix)
         off, factor = off @ part.onto, part.factor

@@ -13,7 +13,7 @@ from functrans import config, jit
 from functrans.errors import DeviceError
 from functrans.run.cuda import compile as compiling
 from functrans.run.cuda import nvjitlink, nvvm
-from functrans.run.cuda.compile import compile_cubin, function_name, key_of
+from functrans.run.cuda.compile import Request, compile_cubin, function_name, key_of
 from tests.emit.cuda.special import needs_compiler
 
 SCALE = """def scale(flag, x, out, n):
@@ -125,15 +125,15 @@ def test_a_damaged_file_is_not_looked_at(folder, damage):
 def test_keys_differ_in_whatever_code_follows_from():
     text = SCALE.format(factor=2)
     keys = {
-        key_of(text, SIGNATURE, "sm_90"),
-        key_of(text.replace("i <", "i <="), SIGNATURE, "sm_90"),
-        key_of(text, ("int64*", "float32*", "float64*", "int64"), "sm_90"),
-        key_of(text, SIGNATURE, "sm_80"),
-        key_of(text, SIGNATURE, "sm_90", 128),
-        key_of(text, SIGNATURE, "sm_90", backend="numba"),
+        key_of(Request(text, SIGNATURE, "sm_90")),
+        key_of(Request(text.replace("i <", "i <="), SIGNATURE, "sm_90")),
+        key_of(Request(text, ("int64*", "float32*", "float64*", "int64"), "sm_90")),
+        key_of(Request(text, SIGNATURE, "sm_80")),
+        key_of(Request(text, SIGNATURE, "sm_90", 128)),
+        key_of(Request(text, SIGNATURE, "sm_90", backend="numba")),
     }
     assert len(keys) == 6
-    assert key_of(text, SIGNATURE, "sm_90") in keys
+    assert key_of(Request(text, SIGNATURE, "sm_90")) in keys
 
 
 @pytest.mark.full

@@ -129,3 +129,18 @@ def test_what_does_not_fit():
     with pytest.raises(ValueError, match=r"expected 0, got 1\+0"):
         interpolate.make_interp_spline(X, Y, t=np.r_[[0.0] * 4, X[2:-2], [5.0] * 4],
                                        bc_type=([(1, 0.0)], None))  # fmt: skip
+
+
+def test_an_integral_up_to_just_before_the_end_of_a_period():
+    period = 0.18212704632184262
+    end = np.nextafter(9 * period, 0)  # the quotient of both rounds to 9
+    data = np.linspace(0, period, 6), np.array([1.0, 2.0, 3.0, 2.0, 2.0, 1.0])
+    spline = interpolate.make_interp_spline(*data, 3, bc_type="periodic")
+    expected = scipy.interpolate.make_interp_spline(*data, 3, bc_type="periodic")
+    same(spline.integrate(0.0, end), expected.integrate(0.0, end))
+
+
+def test_values_of_derivatives_of_a_negative_order_are_refused():
+    spline = interpolate.BSpline(np.arange(8.0), np.array([1.0, 2.0, 4.0, 7.0]), 3)
+    with pytest.raises(ValueError, match="cannot be negative"):
+        spline(3.5, -1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from functrans import grad, jit, vmap
+from functrans import grad, jacfwd, jit, vmap
 from functrans.scipy import optimize
 
 TIMES = np.linspace(0.0, 4.0, 30)
@@ -157,3 +157,13 @@ def test_covariances(name):
     assert np.isinf(found).all() == np.isinf(expected).all()
     if np.isfinite(expected).all():
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_guess_between_traced_bounds():
+    def fit(highest):
+        bounds = (np.zeros(2), np.stack([5.0, highest]))
+        return optimize.curve_fit(lambda x, a, b: a + b * x, xs, ys, bounds=bounds)[0]
+
+    xs, ys = np.arange(3.0), np.array([1.0, 2.0, 4.0])
+    # the slope is at its bound
+    np.testing.assert_allclose(jacfwd(fit)(1.0), [-1.0, 1.0], rtol=1e-6)

@@ -116,56 +116,42 @@ class Handles:
         self.products: Table[Any, Any] = Table(PROBLEMS)
         self.transforms: Table[Any, Any] = Table(TRANSFORMS)
         self._host = np.zeros(0, np.uint8)
+        self._owned: list[Owned] = []
         self._kept: list[object] | None = None
 
     def owned(self, handle: int, destroy: Callable[[int], object]) -> Owned:
         """An owned handle that a library has created in this context."""
         return Owned(self.context, handle, destroy)
 
-    @cached_property
-    def _blas(self) -> Owned:
-        library = self.libraries.cublas
-        made = self.owned(first_call("cuBLAS", library.create), library.destroy)
-        library.set_stream(made.handle, self.stream)
-        return made
+    def _created(self, library: str, module: Any, of: str = "") -> int:
+        """A handle that a library creates, or parameters ``of`` it, until these handles go."""
+        create, destroy = (getattr(module, name + of) for name in ("create", "destroy"))
+        self._owned.append(self.owned(first_call(library, create), destroy))
+        return self._owned[-1].handle
 
     @cached_property
-    def _light(self) -> Owned:
-        library = self.libraries.cublas_lt
-        return self.owned(first_call("cuBLASLt", library.create), library.destroy)
-
-    @cached_property
-    def _solver(self) -> Owned:
-        library = self.libraries.cusolver_dn
-        made = self.owned(first_call("cuSOLVER", library.create), library.destroy)
-        library.set_stream(made.handle, self.stream)
-        return made
-
-    @cached_property
-    def _parameters(self) -> Owned:
-        library = self.libraries.cusolver_dn
-        create = library.create_params
-        return self.owned(first_call("cuSOLVER", create), library.destroy_params)
-
-    @property
     def blas(self) -> int:
         """The ``cublasHandle_t``, on the stream."""
-        return self._blas.handle
+        made = self._created("cuBLAS", self.libraries.cublas)
+        self.libraries.cublas.set_stream(made, self.stream)
+        return made
 
-    @property
+    @cached_property
     def light(self) -> int:
         """The ``cublasLtHandle_t``."""
-        return self._light.handle
+        return self._created("cuBLASLt", self.libraries.cublas_lt)
 
-    @property
+    @cached_property
     def solver(self) -> int:
         """The ``cusolverDnHandle_t``, on the stream."""
-        return self._solver.handle
+        made = self._created("cuSOLVER", self.libraries.cusolver_dn)
+        self.libraries.cusolver_dn.set_stream(made, self.stream)
+        return made
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """The ``cusolverDnParams_t`` of the default algorithms."""
-        return self._parameters.handle
+        return self._created("cuSOLVER", self.libraries.cusolver_dn, "_params")
 
     def kind(self, numbers: Numbers) -> Any:
         """A dtype as a member of ``cudaDataType``."""
@@ -183,7 +169,7 @@ class Handles:
         allocate a workspace for each captured stream, is given one.
         """
         own, blas = self.stream, self.libraries.cublas
-        self._kept = [self, self._light]
+        self._kept = [self, self.light]
         try:
             blas.set_stream(self.blas, stream)
             blas.set_workspace(self.blas, room, BLAS_WORKSPACE)

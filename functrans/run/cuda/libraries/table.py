@@ -69,21 +69,10 @@ _ROUTINES = {
 }
 """The adapters, by their symbols: each function has the name of the routine that it calls."""
 
-_NOT_CAPTURED = {
-    letter + routine.__name__
-    for letters, routines in {
-        # cuSOLVER does not promise that these leave all work to the stream
-        "sd": (
-            factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf,
-            factors.orgqr, factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
-            # cuFFT's workspace may be as large as its operand
-            fourier.rfft, fourier.irfft,
-        ),
-        "cz": (fourier.fft,),
-    }.items()
-    for routine in routines
-    for letter in letters
-}  # fmt: skip
+_NOT_CAPTURED = tuple(module.__name__ for module in (factors, spectra, fourier))
+"""The modules whose routines are not captured: cuSOLVER does not promise to leave all work to the
+stream, and cuFFT's workspace may be as large as its operand.
+"""
 
 
 def symbols() -> tuple[str, ...]:
@@ -98,7 +87,7 @@ def has(symbol: str) -> bool:
 
 def capturable(symbol: str) -> bool:
     """Whether the call of a symbol may be part of a CUDA graph, under `Handles.captured`."""
-    return symbol in _ROUTINES and symbol not in _NOT_CAPTURED
+    return symbol in _ROUTINES and _ROUTINES[symbol][1].__module__ not in _NOT_CAPTURED
 
 
 def adapter(symbol: str) -> Adapter:
