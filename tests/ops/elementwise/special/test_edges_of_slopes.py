@@ -130,6 +130,22 @@ def test_curvature_near_0(name):
     assert grad(grad(function))(SMALL) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize("order", [-1, 0, 1, 2])
+def test_curvature_of_spherical_harmonics_at_the_poles(order):
+    """That of the degree 1 is minus the function, that of the degree 2 known at the poles."""
+    theta = np.array([0.0, 1e-8, 1e-3, np.pi])
+    curvature = grad(grad(lambda t: special.sph_legendre_p(1 + (order == 2), order, t)[0]))
+    function = scipy.special.sph_legendre_p(1, order, theta)[0]
+    if order == 2:
+        function = -0.5 * math.sqrt(15 / (2 * math.pi)) * np.cos(2 * theta)
+    np.testing.assert_allclose(list(map(curvature, theta)), -function, rtol=1e-12, atol=1e-15)
+
+
+def test_curvature_of_kl_div_far_from_the_diagonal():
+    curvature = grad(grad(lambda y: special.kl_div(1e-20, y)))(3.0)
+    assert curvature == pytest.approx(1e-20 / 9, rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize(("function", "slope"), [(special.hankel1, -0.5), (special.hankel2, 1.5)])
 def test_hankel_functions_of_whole_orders_below_0(function, slope):
     """Their real part is a multiple of the Bessel function, which is ``x / 2`` near 0."""
