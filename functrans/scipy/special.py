@@ -362,7 +362,8 @@ def diric(x: Any, n: Any) -> Any:
     >>> float(special.diric(0.0, 3))
     1.0
     """
-    x, n = inexact(x), array(n)
+    n = array(n)
+    x = inexact(x) + 0 * n  # in the common dtype
     # reduce to the nearest multiple of 2 pi; if n is even, the sign changes at odd multiples
     turns = floor(x / (2 * math.pi) + 0.5)
     rest = 0.5 * (x - 2 * math.pi * turns)
@@ -374,6 +375,6 @@ def diric(x: Any, n: Any) -> Any:
 def _dirichlet(half: Any, n: Any) -> Any:
     square = half * half
     near = 1 - square * (n * n - 1) / 6 * (1 - square * (3 * n * n - 7) / 60)
-    tiny = greater(1e-7, square * n * n)
+    tiny = greater(1e-5, square * n * n)
     far = sin(n * half) / (n * sin(select(tiny, 1.0, half)))
     return select(tiny, near, far)

@@ -9,7 +9,9 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import is_complex
 from functrans.ops.arrays.promotion import floating
+from functrans.ops.elementwise.hyperbolic import sech_squared
 from functrans.ops.elementwise.pointwise import analytic, elementwise
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.samples import reals
@@ -17,7 +19,14 @@ from functrans.trace import protocols
 
 sin = analytic(np.sin, vecmath.sin, lambda x, out, dx: dx * cos(x), reals(-3, 3))
 cos: Primitive = analytic(np.cos, vecmath.cos, lambda x, out, dx: dx * -sin(x), reals(-3, 3))
-tan = analytic(np.tan, vecmath.tan, lambda x, out, dx: dx * (1 + out * out), reals(-1.4, 1.4))
+
+
+def _slope_of_tan(x: Any, out: Any) -> Any:
+    """1 + out * out, which cancels where the value is near i, far from the real axis."""
+    return sech_squared(1j * x) if is_complex(x.dtype) else 1 + out * out
+
+
+tan = analytic(np.tan, vecmath.tan, lambda x, out, dx: dx * _slope_of_tan(x, out), reals(-1.4, 1.4))
 # (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
 arcsin = analytic(
     np.arcsin,

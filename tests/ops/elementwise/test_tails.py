@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, jvp, vmap
 
 
 def derivative(function, order):
@@ -61,6 +61,14 @@ def test_far_out_the_normal_distribution_function_is_that_of_an_exponential_one(
     assert grad(scipy.special.log_ndtr)(-1e300) == 1e300
     assert derivative(scipy.special.log_ndtr, 2)(-np.inf) == -1.0
     assert derivative(scipy.special.log_ndtr, 2)(np.inf) == 0.0
+
+
+@pytest.mark.parametrize("how", [lambda f: f, jit])
+def test_the_slope_of_the_tangent_far_from_the_real_axis(how):
+    """Where the tangent is almost i."""
+    z = np.array([0.3 + 20j, -1 - 200j, 2 + 400j])
+    slope = how(lambda z: jvp(np.tan, (z,), (np.ones_like(z),))[1])
+    np.testing.assert_allclose(slope(z), [complex(mp.sec(w) ** 2) for w in z], rtol=1e-13)
 
 
 @pytest.mark.parametrize("how", [lambda f: f, jit])

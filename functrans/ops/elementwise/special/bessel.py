@@ -28,8 +28,10 @@ from functrans.ops.elementwise.special.scipy import (
     by_slopes,
     composed,
     computed,
+    over,
     part,
     parts,
+    ratio,
     real,
     special,
 )
@@ -239,22 +241,6 @@ def _kn(order: Any, x: Any) -> Any:
 # -- integrals -------------------------------------------------------------------------------------
 
 
-def _power_series(x: Any, sign_of_square: int) -> Any:
-    """``(I0(x) - 1) / x`` or ``(J0(x) - 1) / x`` near 0."""
-    square = sign_of_square * 0.25 * (x * x)
-    total: Any = 0.0
-    for k in range(12, 0, -1):
-        total = (1.0 + total) * square / (k * k)
-    return total / or_one(x)
-
-
-def _less_one_over(function: Any, x: Any, sign_of_square: int) -> Any:
-    near = less(x * x, 1)
-    far = select(near, 1, x)
-    series = _power_series(select(near, x, 1), sign_of_square)
-    return select(near, series, (function(far) - 1) / far)
-
-
 itj0: Primitive = part("itj0", "itj0y0", 0, reals(0.5, 5), by_slopes(lambda x: j0(x)))
 ity0: Primitive = part("ity0", "itj0y0", 1, reals(0.5, 5), by_slopes(lambda x: y0(x)))
 parts("itj0y0", itj0, ity0)
@@ -264,14 +250,16 @@ itk0: Primitive = part("itk0", "iti0k0", 1, reals(0.5, 5), by_slopes(lambda x: k
 parts("iti0k0", iti0, itk0)
 
 it2j0: Primitive = part(
-    "it2j0", "it2j0y0", 0, reals(0.5, 5), lambda x, out, dx: -dx * _less_one_over(j0, x, -1)
-)
+    "it2j0", "it2j0y0", 0, reals(0.5, 5),
+    by_slopes(lambda x: -over(j0(x) - 1, x, -0.25 * x, -0.25 * x * x, lambda k: (k + 1) ** 2)),
+)  # fmt: skip
 it2y0: Primitive = part("it2y0", "it2j0y0", 1, reals(0.5, 5), by_slopes(lambda x: -y0(x) / x))
 parts("it2j0y0", it2j0, it2y0)
 
 it2i0: Primitive = part(
-    "it2i0", "it2i0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * _less_one_over(i0, x, 1)
-)
+    "it2i0", "it2i0k0", 0, reals(0.5, 5),
+    by_slopes(lambda x: over(i0(x) - 1, x, 0.25 * x, 0.25 * x * x, lambda k: (k + 1) ** 2)),
+)  # fmt: skip
 it2k0: Primitive = part("it2k0", "it2i0k0", 1, reals(0.5, 5), by_slopes(lambda x: -k0(x) / x))
 parts("it2i0k0", it2i0, it2k0)
 
@@ -317,7 +305,9 @@ itmodstruve0: Primitive = special(
 )
 
 it2struve0: Primitive = special(
-    "it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * _over(struve(0.0, x), x, 2 / math.pi)
+    "it2struve0",
+    reals(0.5, 5),
+    by_slopes(lambda x: -over(struve(0.0, x), x, 2 / math.pi, -x * x, lambda k: (2 * k + 1) ** 2)),
 )
 
 # -- Airy ------------------------------------------------------------------------------------------
@@ -364,8 +354,9 @@ parts("itairy", itairy_ai, itairy_bi, itairy_left_ai, itairy_left_bi)
 # -- Kelvin ----------------------------------------------------------------------------------------
 
 
-def _over(slope: Any, x: Any, at_zero: float) -> Any:
-    return select(equal(x, 0), at_zero, slope / or_one(x))
+def _slope_of_beip(x: Any, out: Any) -> Any:
+    fourth = -((0.5 * x) ** 4)
+    return ber(x) - over(out, x, 0.5, fourth, lambda k: (2 * k - 1) * (2 * k) ** 2 * (2 * k + 1))
 
 
 _KELVIN = reals(0.5, 5)
@@ -374,7 +365,7 @@ ber: Primitive = special("ber", _KELVIN, by_slopes(lambda x: berp(x)))
 bei: Primitive = special("bei", _KELVIN, by_slopes(lambda x: beip(x)))
 ker: Primitive = special("ker", _KELVIN, by_slopes(lambda x: kerp(x)))
 kei: Primitive = special("kei", _KELVIN, by_slopes(lambda x: keip(x)))
-berp: Primitive = special("berp", _KELVIN, by_slopes(lambda x, out: -(bei(x) + _over(out, x, 0))))
-beip: Primitive = special("beip", _KELVIN, by_slopes(lambda x, out: ber(x) - _over(out, x, 0.5)))
+berp: Primitive = special("berp", _KELVIN, by_slopes(lambda x, out: -(bei(x) + ratio(out, x))))
+beip: Primitive = special("beip", _KELVIN, by_slopes(lambda x, out: _slope_of_beip(x, out)))
 kerp: Primitive = special("kerp", _KELVIN, by_slopes(lambda x, out: -(kei(x) + out / x)))
-keip: Primitive = special("keip", _KELVIN, by_slopes(lambda x, out: ker(x) - _over(out, x, 0.5)))
+keip: Primitive = special("keip", _KELVIN, by_slopes(lambda x, out: ker(x) - ratio(out, x)))

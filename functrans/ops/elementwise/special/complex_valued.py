@@ -21,6 +21,7 @@ from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.elementwise.special import bessel
 from functrans.ops.elementwise.special.errors import w_imag, w_real
+from functrans.ops.elementwise.special.gamma import sine_of_turns
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
@@ -88,14 +89,15 @@ def _hankel(name: str, kind: int, scaled: bool) -> Function:
         # SciPy gives NaN at the pole
         first = select(equal(z, 0), np.nan, first)
         value = complex_p(first, select(equal(z, 0), np.nan, sign * second))
-        turn = math.pi * v
         if not isinstance(z, (int, float)):
-            turn = turn + zeros_like(z)  # in the common dtype
+            v = v + zeros_like(z)  # in the common dtype
+        # multiples of exact zeros, since Y is large near 0
+        sine, cosine = sine_of_turns(v), sine_of_turns(v + 0.5)
         if kind == 1:
-            turned = -complex_p(cos(turn), -sin(turn)) * complex_p(first, -second)
+            turned = -complex_p(cosine, -sine) * complex_p(first, -second)
         else:
-            other = complex_p(cos(turn), sin(turn)) * complex_p(first, second)
-            turned = 2 * cos(turn) * complex_p(first, -second) + other
+            other = complex_p(cosine, sine) * complex_p(first, second)
+            turned = 2 * cosine * complex_p(first, -second) + other
         value = select(negative, turned, value)
         return value * complex_p(cos(z), -sign * sin(z)) if scaled else value
 

@@ -78,6 +78,12 @@ def _inside(x: Any, y: Any) -> Any:
     return greater_equal(x, 0) & greater(y, 0)
 
 
+def _excess(x: Any, y: Any) -> Any:
+    """``(y - x) / y``; with x far from y as ``1 - x / y``, whose slope does not cancel."""
+    y = select(_inside(x, y), y, 1)
+    return select(less(absolute(y - x), 0.5 * y), (y - x) / y, 1 - x / y)
+
+
 _POSITIVE = [reals(0.1, 3), reals(0.1, 3)]
 
 rel_entr: Primitive = special(
@@ -92,7 +98,7 @@ kl_div: Primitive = special(
     "kl_div", _POSITIVE, scalar=vecmath.kl_div,
     jvp=[
         lambda x, y, out, dx: dx * _log_ratio(x, y),
-        lambda x, y, out, dy: dy * masked(_inside(x, y), (y - x) / select(_inside(x, y), y, 1)),
+        lambda x, y, out, dy: dy * masked(_inside(x, y), _excess(x, y)),
     ],
 )  # fmt: skip
 

@@ -20,8 +20,8 @@ from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
+from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.pointwise import promotion_of
-from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.special.polygammas import (
     digamma_of,
     log_gamma_difference,
@@ -105,7 +105,7 @@ def _at_pole(x: Any) -> Any:
     return less(x, 1) & equal(np.floor(x), x)
 
 
-def _sine_of_turns(x: Any) -> Any:
+def sine_of_turns(x: Any) -> Any:
     """``sin(pi x)``, with all digits of the distance from a whole number."""
     whole = np.rint(x)
     sign = 1 - 2 * (whole - 2 * np.floor(0.5 * whole))
@@ -115,14 +115,15 @@ def _sine_of_turns(x: Any) -> Any:
 def rise(x: Any, step: Any) -> Any:
     """``digamma(x + step) - digamma(x)``, with no cancellation where the step is small.
 
-    On the left it is computed by reflection: near poles, the difference would cancel as well.
+    On the left it is computed by reflection: near poles, the difference would cancel as well. At 1,
+    the reflected function has a pole.
     """
     end = x + step
-    low = less(x, 1) & less(end, 1) & (less(x, 0) | less(end, 0) | _at_pole(x))
-    sines = _sine_of_turns(x) * _sine_of_turns(end)
+    low = less(x, 0.5) & less(end, 0.5) & (less(x, 0) | less(end, 0) | _at_pole(x))
+    sines = sine_of_turns(x) * sine_of_turns(end)
     between_poles = equal(sines, 0) & equal(np.floor(step), step)
     sines = select(low & ~between_poles, sines, 1)
-    turn = select(low, math.pi * _sine_of_turns(step) / sines, 0)
+    turn = select(low, math.pi * sine_of_turns(step) / sines, 0)
     start, size = select(low, 1 - x, x), select(low, -step, step)
     return difference_of_polygammas(start, size, n=0) + turn
 
@@ -222,7 +223,8 @@ def _slope_of_zeta(s: Any) -> Any:
     value, slope = zeta(1 - s, 1.0), hurwitz_slope(1 - s, 1.0, n=1)
     angle = 0.5 * math.pi * s
     by_sine = (math.log(2 * math.pi) - digamma(1 - s)) * value - slope
-    factor = 2 * power(2 * math.pi, s - 1) * gamma(1 - s)
+    # as a logarithm, since the gamma function overflows before the product
+    factor = 2 * exp((s - 1) * math.log(2 * math.pi) + gammaln(1 - s))
     reflected = factor * (sin(angle) * by_sine + 0.5 * math.pi * cos(angle) * value)
     return select(low, reflected, direct)
 

@@ -17,15 +17,17 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, not_differentiabl
 from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
-from functrans.ops.elementwise.choice import or_one, select
-from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
 from functrans.ops.elementwise.hyperbolic import cosh, sinh
 from functrans.ops.elementwise.rounding import trunc
+from functrans.ops.elementwise.sinc import sinc_derivative
 from functrans.ops.elementwise.special.scipy import (
     by_slopes,
     computed,
     ordered,
+    over,
     part,
     parts,
     special,
@@ -58,15 +60,13 @@ expn: Primitive = ordered(
 )  # fmt: skip
 
 
-def _sinc(x: Any) -> Any:
-    return select(equal(x, 0), 1, sin(x) / or_one(x))
-
-
 def _sinhc(x: Any) -> Any:
-    return select(equal(x, 0), 1, sinh(x) / or_one(x))
+    return over(sinh(x), x, 1.0, x * x, lambda k: 2 * k * (2 * k + 1))
 
 
-sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), by_slopes(lambda x: _sinc(x)))
+sine_integral: Primitive = part(
+    "si", "sici", 0, reals(0.1, 5), by_slopes(lambda x: sinc_derivative(x, n=0))
+)
 cosine_integral: Primitive = part("ci", "sici", 1, reals(0.1, 5), by_slopes(lambda x: cos(x) / x))
 parts("sici", sine_integral, cosine_integral)
 

@@ -15,8 +15,8 @@ from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import OperandRule, Rule
-from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.pointwise import elementwise, promotion_of
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
@@ -197,6 +197,18 @@ def less_one(order: Any) -> Any:
 def ratio(x: Any, y: Any) -> Any:
     """``x / y``, and 0 for 0 / 0."""
     return x / select(equal(x, 0) & equal(y, 0), 1, y)
+
+
+def over(value: Any, x: Any, first: Any, step: Any, divisor: Callable[[int], int]) -> Any:
+    """``value / x`` by a power series near 0, where derivatives of the quotient would cancel.
+
+    The series begins with ``first``; the k-th term is the one before, times ``step / divisor(k)``.
+    """
+    near = less(absolute(x), 1)
+    step, total = select(near, step, 0), 1.0
+    for k in range(12, 0, -1):
+        total = 1.0 + total * step / divisor(k)
+    return select(near, first * total, value / select(near, 1, x))
 
 
 def times(factor: Any, of_next: Any) -> Any:

@@ -17,9 +17,9 @@ from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.lazily import lazy
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.scipy import computed, ordered
-from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
@@ -97,8 +97,10 @@ def _legendre(n: Any, m: Any, x: Any, y: Any, slope: Any) -> Any:
 
 
 def _on_the_sphere(n: Any, m: Any, theta: Any, y: Any, slope: Any) -> Any:
-    sine = sin(theta)
-    return (m * m / (sine * sine) - n * (n + 1)) * y - cos(theta) / sine * slope
+    """By the slopes of both adjacent orders: the differential equation divides by the sine."""
+    above = sqrt(maximum((n - m) * (n + m + 1), 0)) * sph_legendre_p_slope(n, m + 1, theta)
+    below = sqrt(maximum((n + m) * (n - m + 1), 0)) * sph_legendre_p_slope(n, m - 1, theta)
+    return 0.5 * (above - below)
 
 
 _DEGREES = [whole(2, 5), whole(0, 3)]

@@ -90,6 +90,10 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     "poch between poles": (
         "poch", 0, (-3.3, 1.5), lambda z, m: mp.diff(lambda t: mp.rf(t, m), mp.mpf(z)),
     ),
+    "binom where a quotient of gamma functions is 1": (
+        "binom", 0, (-1e-10, 2.5), lambda n, k: mp.diff(lambda t: mp.binomial(t, k), mp.mpf(n)),
+    ),
+    "zeta far on the left": ("zeta", 0, (-200.5,), lambda s: mp.zeta(mp.mpf(s), 1, 1)),
     "boxcox at infinity": ("boxcox", 1, (np.inf, -2.0), lambda x, lmbda: 0.25),
     "boxcox1p at its end": ("boxcox1p", 0, (-1.0, 1.0), lambda x, lmbda: 1),
     "owens_t of a huge factor": ("owens_t", 1, (0.0, 1e300), lambda h, a: 0),
@@ -107,6 +111,53 @@ def test_slopes_with_forty_digits(case):
     with mp.workdps(40):
         expected = float(exactly(*operands))
     assert slope(name, number, *operands) == pytest.approx(expected, rel=2e-9, abs=0)
+
+
+SMALL = 1e-7
+CURVATURES = {  # slopes that are quotients by x, and their slopes at a small number
+    "shi": (lambda x: special.shichi(x)[0], SMALL / 3),
+    "si": (lambda x: special.sici(x)[0], -SMALL / 3),
+    "it2struve0": (special.it2struve0, 4 * SMALL / (9 * math.pi)),
+    "it2j0": (lambda x: grad(lambda t: special.it2j0y0(t)[0])(x), -3 * SMALL / 32),
+    "it2i0": (lambda x: grad(lambda t: special.it2i0k0(t)[0])(x), 3 * SMALL / 32),
+    "beip": (special.beip, -5 * SMALL**3 / 96),
+}
+
+
+@pytest.mark.parametrize("name", CURVATURES)
+def test_curvature_near_0(name):
+    function, expected = CURVATURES[name]
+    assert grad(grad(function))(SMALL) == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("order", [-1, 0, 1, 2])
+def test_curvature_of_spherical_harmonics_at_the_poles(order):
+    """That of the degree 1 is minus the function, that of the degree 2 known at the poles."""
+    theta = np.array([0.0, 1e-8, 1e-3, np.pi])
+    curvature = grad(grad(lambda t: special.sph_legendre_p(1 + (order == 2), order, t)[0]))
+    function = scipy.special.sph_legendre_p(1, order, theta)[0]
+    if order == 2:
+        function = -0.5 * math.sqrt(15 / (2 * math.pi)) * np.cos(2 * theta)
+    np.testing.assert_allclose(list(map(curvature, theta)), -function, rtol=1e-12, atol=1e-15)
+
+
+def test_curvature_of_kl_div_far_from_the_diagonal():
+    curvature = grad(grad(lambda y: special.kl_div(1e-20, y)))(3.0)
+    assert curvature == pytest.approx(1e-20 / 9, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(("function", "slope"), [(special.hankel1, -0.5), (special.hankel2, 1.5)])
+def test_hankel_functions_of_whole_orders_below_0(function, slope):
+    """Their real part is a multiple of the Bessel function, which is ``x / 2`` near 0."""
+    value, change = jvp(lambda x: function(1.0, x).real, (-1e-10,), (1.0,))
+    assert [value, change] == pytest.approx([-1e-10 * slope, slope], rel=1e-12, abs=0)
+
+
+def test_dirichlet_kernel_of_single_precision():
+    """The count makes the result double, so it is computed in double precision."""
+    x = np.float32([5e-4])
+    change = jvp(lambda x: special.diric(x, 3), (x,), (np.ones_like(x),))[1]
+    assert change == pytest.approx(-2 / 3 * x.astype(float), rel=1e-6)
 
 
 def test_curvature_of_struve_where_it_is_divided_by_0():
