@@ -55,6 +55,13 @@ from functrans.loop.walk import loaded, may_fail, stored, walk
 
 ENTRY = "kernel"
 
+MANY_ADDRESSES = 16
+"""Addresses in an innermost loop from which on LLVM shall not choose induction variables for them.
+
+Its loop strength reduction takes more than linear time: half of the time of a butterfly. So the
+counter is hidden by empty assembly code, and addresses are computed from it as they are written.
+"""
+
 
 def emit(kernel: Kernel, instructions: frozenset[str] = frozenset()) -> str:
     """The text of an LLVM module that defines the kernel as the function ``kernel``.
@@ -316,10 +323,13 @@ class _Emitter:
         self.expressions.forget_changing()
         with self.expressions.scope():
             yield counter
-        following = writer.define(f"add nsw i64 {counter}, {step}")
-        writer.fill(
-            place, f"{counter} = phi i64 [ {start}, %{before} ], [ {following}, %{writer.block} ]"
-        )
+        phi, hidden = counter, ""
+        if writer.block == body and writer.lines_with("getelementptr", place) >= MANY_ADDRESSES:
+            phi = "%" + writer.name("i")
+            hidden = f'\n  {counter} = call i64 asm "", "=r,0"(i64 {phi})'
+        following = writer.define(f"add nsw i64 {phi}, {step}")
+        values = f"[ {start}, %{before} ], [ {following}, %{writer.block} ]"
+        writer.fill(place, f"{phi} = phi i64 {values}{hidden}")
         writer.branch(writer.define(f"icmp slt i64 {following}, {stop}"), body, end)
         writer.start(end)
         self.expressions.forget_changing()
