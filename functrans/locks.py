@@ -64,11 +64,9 @@ def fewer_collections() -> Iterator[None]:
     It searches still, since this holds for the whole process: also for what other threads make.
     """
     usual = gc.get_threshold()
-    raised = (max(usual[0], _ALLOCATIONS), *usual[1:])
-    if not usual[0]:  # switched off
-        raised = usual
-    gc.set_threshold(*raised)
+    raised = (max(usual[0], _ALLOCATIONS), *usual[1:]) if usual[0] else usual  # 0: switched off
     try:
+        gc.set_threshold(*raised)
         yield
     finally:
         if gc.get_threshold() == raised:
