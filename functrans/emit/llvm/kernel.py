@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
+from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
@@ -54,13 +55,6 @@ from functrans.loop.statements import (
 from functrans.loop.walk import loaded, may_fail, stored, walk
 
 ENTRY = "kernel"
-
-MANY_ADDRESSES = 16
-"""Addresses in an innermost loop from which on LLVM shall not choose induction variables for them.
-
-Its loop strength reduction takes more than linear time: half of the time of a butterfly. So the
-counter is hidden by empty assembly code, and addresses are computed from it as they are written.
-"""
 
 
 def emit(kernel: Kernel, instructions: frozenset[str] = frozenset()) -> str:
@@ -323,13 +317,10 @@ class _Emitter:
         self.expressions.forget_changing()
         with self.expressions.scope():
             yield counter
-        phi, hidden = counter, ""
-        if writer.block == body and writer.lines_with("getelementptr", place) >= MANY_ADDRESSES:
-            phi = "%" + writer.name("i")
-            hidden = f'\n  {counter} = call i64 asm "", "=r,0"(i64 {phi})'
-        following = writer.define(f"add nsw i64 {phi}, {step}")
+        count, derived = counter_of(writer, body, place, counter)
+        following = writer.define(f"add nsw i64 {count}, {step}")
         values = f"[ {start}, %{before} ], [ {following}, %{writer.block} ]"
-        writer.fill(place, f"{phi} = phi i64 {values}{hidden}")
+        writer.fill(place, f"{count} = phi i64 {values}{derived}")
         writer.branch(writer.define(f"icmp slt i64 {following}, {stop}"), body, end)
         writer.start(end)
         self.expressions.forget_changing()

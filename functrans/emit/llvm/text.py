@@ -133,10 +133,6 @@ class Writer:
     def fill(self, place: int, text: str) -> None:
         self.lines[place] = "  " + text
 
-    def lines_with(self, word: str, place: int) -> int:
-        """The number of lines with a word from a position on."""
-        return sum(word in line for line in self.lines[place:])
-
     def start(self, label: str) -> None:
         """Start a block."""
         self.lines.append(f"{label}:")

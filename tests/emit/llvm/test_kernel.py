@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from functrans.emit.llvm.kernel import ENTRY, MANY_ADDRESSES, emit
+from functrans.emit.llvm.counters import MANY_ADDRESSES
+from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
 from functrans.loop.scalar import const, convert, eq, lookup, sqrt, where
 from functrans.loop.statements import (
