@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from functrans.errors import TreeMismatchError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.types import Aval
 from functrans.ops.calls.external import Elements, external
+from functrans.records import dataclass
 from functrans.trace.source import warn_user
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference

@@ -9,7 +9,6 @@ traced when a call first takes it. Functions are pure, so this is safe.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from sys import modules
 from time import perf_counter
 from typing import Any
@@ -26,6 +25,7 @@ from functrans.ir.primitive import current
 from functrans.lazily import lazy
 from functrans.locks import lock
 from functrans.ops.arrays.known import with_known_arrays
+from functrans.records import dataclass
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
 from functrans.trace.source import located

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from functrans.api.arguments import as_array, check_callable
 from functrans.api.originals import original
 from functrans.ops.calls.effect import perform
+from functrans.records import dataclass
 from functrans.trace.source import Source, user_source
 from functrans.tracebacks import boundary
 from functrans.tree import core as tree

@@ -7,7 +7,6 @@ is its position in sequential execution.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from functrans.loop.domain import LARGEST, TooLarge, broadcast
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, For
+from functrans.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from functrans.loop.fragments import WARP
 from functrans.loop.nodes import INDEX, as_index
 from functrans.loop.scalar import Scalar, convert
+from functrans.records import dataclass
 
 _fresh = itertools.count()
 

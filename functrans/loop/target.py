@@ -13,10 +13,11 @@ rejected. The others were chosen without a measurement.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from functrans.caches import cached, cached_property
+from functrans.records import dataclass
 
 if TYPE_CHECKING:
     # loaded for GPUs only

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from functrans.ir.graph import Graph, Var
 from functrans.loop.statements import Buffer
@@ -14,6 +14,7 @@ from functrans.lower.plan import Plan, Step
 from functrans.lower.select.root import Root
 from functrans.lower.select.root_builder import RootBuilder
 from functrans.ops.compiled.emission import Inner
+from functrans.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from functrans.ir.text import variable_names
+from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Statement, Store
 from functrans.loop.text import Printer, text
 from functrans.lower.draft import Draft
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.report import outline
 from functrans.lower.select.root import Contraction, Elements, Emitted, Root, extent_of
+
+_outline = lazy("functrans.lower.report:outline")
 
 
 def graph(draft: Draft) -> str:
@@ -99,4 +101,5 @@ def kernels(draft: Draft) -> str:
 def plan(draft: Draft) -> str:
     """The plan in words."""
     assert draft.plan is not None
-    return outline(draft.plan)
+    words: str = _outline(draft.plan)
+    return words

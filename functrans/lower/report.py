@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from functrans.loop.functions import node_count
@@ -27,6 +26,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.walk import expressions, loaded, stored
 from functrans.lower.plan import Plan, Step
+from functrans.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,16 @@ from typing import Any
 from functrans.errors import GraphTypeError
 from functrans.ir.graph import Atom, Eqn, Graph, prune
 from functrans.ir.types import is_complex
+from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
-from functrans.ops.linalg.compiled.blas import is_laid_out, is_large
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Loop, is_loop
 from functrans.optimise.simplification import is_call, is_constant, value_number
+
+# programs without products do without
+_is_laid_out = lazy("functrans.ops.linalg.compiled.blas:is_laid_out")
+_is_large = lazy("functrans.ops.linalg.compiled.blas:is_large")
 
 
 def nothing_more(*of: Any) -> None:
@@ -79,8 +83,8 @@ def is_real(graph: Graph, target: Target) -> None:
 
 def contractions_fit(graph: Graph, target: Target) -> None:
     def is_unfit(eqn: Eqn) -> bool:
-        is_contraction = eqn.primitive is dot_general and is_large(eqn, target)
-        return is_contraction and not is_laid_out(eqn)
+        is_contraction = eqn.primitive is dot_general and _is_large(eqn, target)
+        return bool(is_contraction and not _is_laid_out(eqn))
 
     none_is(graph, is_unfit, "has operands that BLAS cannot be told of")
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.trace import Trace
@@ -120,17 +121,8 @@ def around({variables}):
 
 
 def _calling(answer: Function, like: CodeType) -> CodeType:
-    """Code that calls ``answer``, with the name and position of the code that it replaces.
-
-    A function keeps its closure, so the code has the same free variables; and the code of a
-    generator function remains that of a generator.
-    """
-    made: dict[str, Any] = {}
-    answered = "answer(*args, **kwargs)"
-    if like.co_flags & inspect.CO_GENERATOR:
-        answered = f"(yield from {answered})"
-    exec(_SOURCE.format(variables=", ".join(like.co_freevars), answered=answered), made)
-    code: CodeType = made["around"](*like.co_freevars).__code__
+    """Code that calls ``answer``, with the name and position of the code that it replaces."""
+    code = _asking(like.co_freevars, bool(like.co_flags & inspect.CO_GENERATOR))
     return code.replace(
         co_consts=tuple(answer if x == "what is called" else x for x in code.co_consts),
         co_filename=like.co_filename,
@@ -138,3 +130,19 @@ def _calling(answer: Function, like: CodeType) -> CodeType:
         co_name=like.co_name,
         co_qualname=like.co_qualname,
     )
+
+
+@cached(256)
+def _asking(variables: tuple[str, ...], generates: bool) -> CodeType:
+    """Code that calls a constant.
+
+    A function keeps its closure, so the code has the same free variables; and the code of a
+    generator function remains that of a generator.
+    """
+    made: dict[str, Any] = {}
+    answered = "answer(*args, **kwargs)"
+    if generates:
+        answered = f"(yield from {answered})"
+    exec(_SOURCE.format(variables=", ".join(variables), answered=answered), made)
+    code: CodeType = made["around"](*variables).__code__
+    return code

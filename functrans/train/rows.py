@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functrans import numpy as np
@@ -22,6 +21,7 @@ from functrans.api.transformed import Transformed
 from functrans.lax.slicing import segment_sum
 from functrans.ops.calls.effect import performed, without_effects
 from functrans.ops.indexing.gather import scatter_add
+from functrans.records import dataclass
 from functrans.trace.absent import UNKNOWN, holds
 from functrans.trace.stage import replay, stage
 from functrans.tracebacks import boundary

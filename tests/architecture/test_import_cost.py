@@ -58,8 +58,8 @@ grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2))(np.ones(3), np.ones((5, 3)))
 @pytest.mark.parametrize(
     ("code", "most"),
     [
-        ("import functrans", 40),
-        ("import functrans.numpy as np", 40),
+        ("import functrans", 41),
+        ("import functrans.numpy as np", 41),
         ("from functrans import grad, value_and_grad, vjp", 120),
         (FIRST_GRADIENT, 145),
     ],

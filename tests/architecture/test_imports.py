@@ -18,7 +18,7 @@ PACKAGE = "functrans"
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
     {"errors", "config", "version", "locks", "spelling", "probing", "spans"},
-    {"lazily", "tracebacks"},
+    {"lazily", "records", "tracebacks"},
     {"caches", "parsing"},
     {"subclasses"},
     {"tree"},

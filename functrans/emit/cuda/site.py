@@ -7,10 +7,12 @@ it ("float32*"), several elements ("float32 x 4"), or no result ("none").
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
+from functrans.records import dataclass
 
 WARP = 32
 """The threads of a warp."""

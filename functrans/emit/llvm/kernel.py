@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
+from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
@@ -316,10 +317,10 @@ class _Emitter:
         self.expressions.forget_changing()
         with self.expressions.scope():
             yield counter
-        following = writer.define(f"add nsw i64 {counter}, {step}")
-        writer.fill(
-            place, f"{counter} = phi i64 [ {start}, %{before} ], [ {following}, %{writer.block} ]"
-        )
+        count, derived = counter_of(writer, body, place, counter)
+        following = writer.define(f"add nsw i64 {count}, {step}")
+        values = f"[ {start}, %{before} ], [ {following}, %{writer.block} ]"
+        writer.fill(place, f"{count} = phi i64 {values}{derived}")
         writer.branch(writer.define(f"icmp slt i64 {following}, {stop}"), body, end)
         writer.start(end)
         self.expressions.forget_changing()

@@ -7,7 +7,7 @@ depending on how its position in memory changes with the loop index.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, Statement
+from functrans.records import dataclass
 
 _NOT_MOVED = frozenset({"load", "guard", "unlikely", "checked", "required"})
 """Operations that are not hoisted out of loops."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import For, Reduce, Store
 from functrans.loop.walk import walk
+from functrans.records import dataclass
 
 NARROW = 16
 """The most bytes of a last part that adds up several terms at once."""

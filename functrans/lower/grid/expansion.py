@@ -10,7 +10,7 @@ a team.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from math import prod
 from operator import attrgetter
@@ -38,6 +38,7 @@ from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
+from functrans.records import dataclass
 
 Body = tuple[Statement, ...]
 

@@ -11,7 +11,6 @@ replaced by the iteration inside the loop, and after it by the value that the la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar
@@ -21,6 +20,7 @@ from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import scalars, walk
 from functrans.lower.plan import Exit
+from functrans.records import dataclass
 
 Body = tuple[Statement, ...]
 

@@ -7,7 +7,7 @@ A value that only its nest needs is contracted to locals (scalar replacement), o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
@@ -40,6 +40,7 @@ from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
+from functrans.records import dataclass
 
 MOST_TOGETHER = 4
 """The most sums that share a loop along a row: each has several vector registers."""

@@ -8,7 +8,7 @@ depth: then the loops carry no dependence, and interleaving their iterations is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
@@ -16,6 +16,7 @@ from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Elements, Emitted, Root, extent_of, fold_steps
+from functrans.records import dataclass
 
 
 class Fusion(NamedTuple):

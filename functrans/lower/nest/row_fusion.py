@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from functrans.caches import cached_property
@@ -28,6 +28,7 @@ from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import expressions, walk
 from functrans.lower.nest.bodies import Nest
+from functrans.records import dataclass
 
 PLAIN = (Assign, For, If, Let, Reduce, Store)
 """The statements whose accesses to memory are loads and stores at explicit positions."""

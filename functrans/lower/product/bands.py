@@ -13,7 +13,6 @@ If only a band of the result is read, as in ``np.tril(a @ b)``, tiles outside it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.product.block import Bounds, iterations
 from functrans.lower.product.packing import Operand, Terms
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.records import dataclass
 
 
 class Band(NamedTuple):

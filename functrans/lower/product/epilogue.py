@@ -9,7 +9,7 @@ the product is stored in memory, and the rest is a nest of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrans.loop.nodes import ZERO, index
 from functrans.loop.operations import operations_of
@@ -29,6 +29,7 @@ from functrans.lower.product.blocking import Blocks, blocks_of
 from functrans.lower.product.kernel import Product
 from functrans.lower.product.panels import packing
 from functrans.lower.select.root import Contraction, Root, extent_of
+from functrans.records import dataclass
 
 
 def product_nests(

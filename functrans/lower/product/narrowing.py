@@ -27,7 +27,7 @@ which has one value more: whether a test has failed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.operations import operations_of
@@ -57,6 +57,7 @@ from functrans.lower.product.mask import Columns, Mask, columns_of, masks
 from functrans.lower.product.outside import Outside
 from functrans.lower.product.stream import Readers, Stream, Streaming
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.records import dataclass
 
 
 @dataclass(frozen=True)

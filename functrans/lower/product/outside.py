@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from functrans.loop import nodes
 from functrans.loop.affine import lies_along
@@ -19,6 +19,7 @@ from functrans.lower.product.bounds import Bounds
 from functrans.lower.product.mask import Columns, Mask
 from functrans.lower.product.stream import Stream
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.records import dataclass
 
 
 @dataclass

@@ -15,7 +15,7 @@ Expects roots in order. Leaves those before the blocks, those of a block, and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from math import prod
@@ -30,6 +30,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.product.bands import ALL, Band, band_read
 from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Root, extent_of
 from functrans.ops.compiled.elements import Index
+from functrans.records import dataclass
 
 
 class RowBlocks(NamedTuple):

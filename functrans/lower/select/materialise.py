@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
+from functrans.lazily import lazy
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import index_arithmetic
@@ -21,8 +22,10 @@ from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
 from functrans.ops.elementwise.choice import select
 from functrans.ops.linalg.contraction import dot_general
-from functrans.optimise.machine.contraction_layout import is_summed_with_larger
-from functrans.optimise.machine.gathered_rows import reads_rows
+
+# few programs have products or gathers of transposed arrays
+_is_summed_with_larger = lazy("functrans.optimise.machine.contraction_layout:is_summed_with_larger")
+_reads_rows = lazy("functrans.optimise.machine.gathered_rows:reads_rows")
 
 
 class Materialisation(NamedTuple):
@@ -251,7 +254,7 @@ class _Facts:
             return False
         changed = eqn.params["permutation"][-1] != var.aval.ndim - 1
         return changed and any(
-            reads_rows(user, var, self.target) or is_summed_with_larger(user, var, self.target)
+            _reads_rows(user, var, self.target) or _is_summed_with_larger(user, var, self.target)
             for user, _ in self.uses.get(var, [])
         )
 

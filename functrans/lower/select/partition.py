@@ -7,13 +7,14 @@ uses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrans.ir.check import checked
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs
 from functrans.ir.types import is_complex
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import emitted
+from functrans.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

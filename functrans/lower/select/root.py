@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from math import prod
 
@@ -16,6 +16,7 @@ from functrans.loop.statements import Buffer, For, Statement
 from functrans.loop.target import Target
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.compiled.elements import Index
+from functrans.records import dataclass
 
 
 class Root:

@@ -9,7 +9,6 @@ remains is transposed, and derivatives are often factors of a product with the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functrans.caches import cached_property
@@ -27,6 +26,7 @@ from functrans.ops.arrays.structural import (
 from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.sums.reshaped import REDUCTIONS
+from functrans.records import dataclass
 from functrans.trace.stage import apply, at_source_of, rewrite
 
 

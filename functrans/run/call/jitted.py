@@ -9,7 +9,7 @@ from functrans import config
 from functrans.caches import cached, clear_caches
 from functrans.ir.graph import Graph
 from functrans.lazily import lazy
-from functrans.locks import lock
+from functrans.locks import fewer_collections, lock
 from functrans.run.call import entry
 from functrans.run.call import on_disk as kept
 from functrans.run.call.announcing import announced
@@ -41,7 +41,7 @@ def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
         with span("import"):
             load_llvm()
         ahead(entry.prepare)  # LLVM compiles this in another thread while the planner is imported
-    with announced():
+    with announced(), fewer_collections():
         with span("optimise"):
             optimised = optimise(graph)
         compiled: Program = compile_graph(optimised, donated, backend)

@@ -3,12 +3,12 @@
 declare i64 @PyThread_get_thread_ident()
 declare i32 @clock_gettime(i32, ptr)
 
-define internal i64 @this_thread() {
+define internal i64 @this_thread() alwaysinline {
   %number = call i64 @PyThread_get_thread_ident()
   ret i64 %number
 }
 
-define internal i64 @nanoseconds() {
+define internal i64 @nanoseconds() alwaysinline {
   %time = alloca i64, i64 2                        ; seconds, nanoseconds
   call i32 @clock_gettime(i32 CLOCK, ptr %time)
   %seconds = load i64, ptr %time
@@ -19,7 +19,7 @@ define internal i64 @nanoseconds() {
   ret i64 %both
 }
 
-define internal i64 @milliseconds() {
+define internal i64 @milliseconds() alwaysinline {
   %time = call i64 @nanoseconds()
   %short = sdiv i64 %time, 1000000
   ret i64 %short

@@ -5,18 +5,18 @@ declare i64 @GetTickCount64()
 declare i32 @QueryPerformanceCounter(ptr)
 declare i32 @QueryPerformanceFrequency(ptr)
 
-define internal i64 @this_thread() {
+define internal i64 @this_thread() alwaysinline {
   %number = call i32 @GetCurrentThreadId()
   %wide = zext i32 %number to i64
   ret i64 %wide
 }
 
-define internal i64 @milliseconds() {
+define internal i64 @milliseconds() alwaysinline {
   %time = call i64 @GetTickCount64()
   ret i64 %time
 }
 
-define internal i64 @nanoseconds() {               ; seconds and remainder apart, to avoid overflow
+define internal i64 @nanoseconds() alwaysinline {  ; seconds and remainder apart, to avoid overflow
   %count.p = alloca i64
   %frequency.p = alloca i64
   call i32 @QueryPerformanceCounter(ptr %count.p)

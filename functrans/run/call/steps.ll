@@ -13,7 +13,7 @@ declare i64 @milliseconds()
 declare i64 @nanoseconds()
 declare void @advise(ptr, i64)
 
-define internal ptr @arena(ptr %table) {
+define internal ptr @arena(ptr %table) alwaysinline {
   %bytes.p = getelementptr i64, ptr %table, i64 3
   %bytes = load i64, ptr %bytes.p
   %none = icmp eq i64 %bytes, 0
@@ -40,7 +40,7 @@ given:
   ret ptr %new
 }
 
-define internal void @give_back(ptr %table, ptr %arena) {
+define internal void @give_back(ptr %table, ptr %arena) alwaysinline {
   %word = ptrtoint ptr %arena to i64
   %kept.p = getelementptr i64, ptr %table, i64 4
   %old = atomicrmw xchg ptr %kept.p, i64 %word release
@@ -153,7 +153,7 @@ done:
   ret void
 }
 
-define internal i1 @is_stopped(ptr %flag) {
+define internal i1 @is_stopped(ptr %flag) alwaysinline {
   %status = load atomic i64, ptr %flag monotonic, align 8
   %stopped = icmp eq i64 %status, 9
   ret i1 %stopped
@@ -199,7 +199,7 @@ done:
   ret void
 }
 
-define internal void @lock(ptr %record) {          ; for builds of Python without the GIL
+define internal void @lock(ptr %record) alwaysinline {          ; for builds of Python without the GIL
   %lock = getelementptr i64, ptr %record, i64 4
   br label %try
 try:
@@ -210,7 +210,7 @@ done:
   ret void
 }
 
-define internal void @unlock(ptr %record) {
+define internal void @unlock(ptr %record) alwaysinline {
   %lock = getelementptr i64, ptr %record, i64 4
   store atomic i64 0, ptr %lock release, align 8
   ret void

@@ -6,10 +6,10 @@ A process that finds its machine code on disk does not import the compiler.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from functrans.lazily import lazy
+from functrans.records import dataclass
 from functrans.run.code import elf
 
 

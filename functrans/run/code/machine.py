@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from functrans import config
 from functrans.caches import cached, cached_property, once
+from functrans.records import dataclass
 from functrans.run.code.aside import aside
 from functrans.run.code.binding import llvm
 

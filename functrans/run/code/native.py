@@ -64,6 +64,7 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(generator, options)
     passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)

@@ -9,7 +9,6 @@ constants, since each value would need a separate program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from functrans.errors import (
 from functrans.ir.graph import Graph
 from functrans.ir.on_device import OnDevice, callers, placers
 from functrans.ir.types import Aval, aval_of, is_supported
+from functrans.records import dataclass
 from functrans.run.cuda import scalars
 from functrans.run.cuda.array import DeviceArray, fetched, put
 from functrans.run.cuda.driver import Driver, driver

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
@@ -24,6 +23,7 @@ from functrans.lower.grid.launch import launch
 from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.lower.select.partition import partition
 from functrans.optimise import legalised, optimise
+from functrans.records import dataclass
 from functrans.run.cuda.compile import ARCHITECTURE, Cubin
 from functrans.run.cuda.driver import driver, there_is
 from functrans.run.cuda.launches import all_compiled, machine

@@ -1,5 +1,5 @@
 ; Stands in for a pause instruction on CPUs that have none.
 
-define internal void @pause() {
+define internal void @pause() alwaysinline {
   ret void
 }

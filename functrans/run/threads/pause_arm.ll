@@ -2,7 +2,7 @@
 
 declare void @llvm.aarch64.hint(i32)
 
-define internal void @pause() {
+define internal void @pause() alwaysinline {
   call void @llvm.aarch64.hint(i32 1)
   ret void
 }

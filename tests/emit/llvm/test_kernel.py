@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from functrans.emit.llvm.counters import MANY_ADDRESSES
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
 from functrans.loop.scalar import const, convert, eq, lookup, sqrt, where
@@ -331,3 +332,21 @@ def test_numbers_of_a_loop_inside_of_a_sum_are_computed_in_that_loop():
     x, result = np.arange(-3.0, 18), np.zeros(21)
     by_llvm(kernel, [x, result], [21])
     np.testing.assert_allclose(result[0], x.sum() * (x * np.sqrt(np.arange(21) + 1.0)).sum())
+
+
+@pytest.mark.parametrize("addresses", [MANY_ADDRESSES - 1, MANY_ADDRESSES])
+def test_the_counter_of_a_loop_with_many_addresses_is_hidden_from_llvm(addresses):
+    value = load(X, (K,))
+    for number in range(1, addresses - 1):
+        value = value + load(X, (K + number,))
+    loop = For(K, ZERO, N - addresses, (Store(Y, (K,), value),), lanes=8)
+    kernel = Kernel((X, Y), 1, (loop,))
+    body = re.search(r"^loop\d+:.*?br i1", emit(kernel), re.MULTILINE | re.DOTALL)[0]
+    assert body.count("getelementptr") == addresses
+    assert body.count('call i64 asm "", "=r,0"') == (addresses >= MANY_ADDRESSES)
+    for extent in (addresses, addresses + 17, 300):
+        x, result = np.arange(float(extent)), np.zeros(extent)
+        by_llvm(kernel, [x, result], [extent])
+        windows = np.lib.stride_tricks.sliding_window_view(x, addresses - 1)[: extent - addresses]
+        np.testing.assert_array_equal(result[: extent - addresses], windows.sum(axis=1))
+        assert not result[extent - addresses :].any()

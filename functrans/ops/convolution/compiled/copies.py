@@ -9,7 +9,7 @@ transposes them in registers (`functrans.emit.llvm.interleave`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
@@ -19,6 +19,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.convolution.windows import Labels
+from functrans.records import dataclass
 
 SIDE_BY_SIDE = 16
 """The number of neighbours in the copy, not contiguous in the source, that are copied together."""

@@ -8,7 +8,6 @@ are evenly spaced in memory, and one of them is contiguous.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statemen
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
+from functrans.records import dataclass
 
 
 class Products(NamedTuple):

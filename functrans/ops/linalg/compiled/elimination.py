@@ -11,7 +11,6 @@ in reverse order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from functrans.ops.linalg.compiled.panels import (
     pack_columns,
     square,
 )
+from functrans.records import dataclass
 
 
 class Elimination(NamedTuple):

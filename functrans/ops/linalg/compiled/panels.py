@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -12,6 +12,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, load, local, serial
 from functrans.loop.walk import with_bodies
 from functrans.ops.compiled.emission import Emission, Position
+from functrans.records import dataclass
 
 Body = tuple[Statement, ...]
 

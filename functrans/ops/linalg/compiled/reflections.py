@@ -8,7 +8,6 @@ the diagonal has no reflection; any other reflection changes the sign of the dia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -45,6 +44,7 @@ from functrans.loop.statements import (
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.elimination import Elimination, in_strips, packed, unpacked
 from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let
+from functrans.records import dataclass
 
 
 class _Rows(NamedTuple):

@@ -8,14 +8,13 @@ its own, breaks ties, so that any sorting algorithm is stable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from functrans.caches import cached_property
 from functrans.ir.types import is_float
 from functrans.loop.scalar import BOOL, Scalar, bitcast, const, convert, eq, maximum, minimum, where
 from functrans.loop.target import Target
+from functrans.records import dataclass
 
 Words = tuple[Scalar, ...]
 """A key: an unsigned integer, or two, of which the second breaks ties."""

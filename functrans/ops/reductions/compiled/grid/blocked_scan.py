@@ -14,7 +14,7 @@ totals of earlier blocks (docs/cuda.md says why).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from functrans.loop.statements import (
 )
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import dealt, nest
+from functrans.records import dataclass
 
 
 def emit(op: str, at: Emission) -> None:

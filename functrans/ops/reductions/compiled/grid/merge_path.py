@@ -7,7 +7,6 @@ Mwassi, Shmueli and Birk, "Merge path: parallel merging made simple", 2012).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, idiv, lshr, maximum, minimum, where
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, While, load, local
 from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
+from functrans.records import dataclass
 
 
 @dataclass(frozen=True)

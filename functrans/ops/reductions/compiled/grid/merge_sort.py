@@ -13,7 +13,6 @@ before 0.0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import prod
@@ -30,6 +29,7 @@ from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
 from functrans.ops.reductions.compiled.grid.sorting_network import Pass, Window, merging, room
 from functrans.ops.reductions.compiled.networks import named, sorting, through
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
+from functrans.records import dataclass
 
 Body = tuple[Statement, ...]
 
