@@ -7,6 +7,7 @@ a function of graphs is a cache by structure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -75,6 +76,21 @@ class Eqn:
         self.params = params
         self.source = source
 
+    def but(
+        self,
+        inputs: Sequence[Atom] | None = None,
+        outputs: Sequence[Var] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Eqn:
+        """The equation with other operands, results or parameters."""
+        return Eqn(
+            self.primitive,
+            self.inputs if inputs is None else inputs,
+            self.outputs if outputs is None else outputs,
+            self.params if params is None else params,
+            self.source,
+        )
+
     def __reduce__(self) -> Any:
         # source lines are valid in this process only
         return Eqn, (self.primitive, self.inputs, self.outputs, dict(self.params))
@@ -136,6 +152,25 @@ class Graph:
             if eqn.primitive.higher_order:
                 found += [inner.places for inner in inner_graphs(eqn)]
         return tuple(found)
+
+    @cached_property
+    def makers(self) -> Mapping[Any, Eqn]:
+        """The equation that assigns each variable, but for the inputs."""
+        return {var: eqn for eqn in self.eqns for var in eqn.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[Atom, Sequence[Eqn]]:
+        """The equations that read each value, in order: as often as they read it."""
+        found: dict[Atom, list[Eqn]] = {}
+        for eqn in self.eqns:
+            for x in eqn.inputs:
+                found.setdefault(x, []).append(eqn)
+        return found
+
+    @cached_property
+    def uses(self) -> Counter[Atom]:
+        """How often equations and outputs read each value."""
+        return Counter([*(x for eqn in self.eqns for x in eqn.inputs), *self.outputs])
 
     def __hash__(self) -> int:
         if self._hash is None:

@@ -122,11 +122,6 @@ class Target:
         """
         return self.grid is not None
 
-    @property
-    def sums_in_tiles(self) -> bool:
-        """Whether small products are computed in tiles, whose kernels also reduce their results."""
-        return self.grid is not None and bool(self.grid.tiles)
-
     def lanes(self, itemsize: int) -> int:
         """The number of lanes of a vector for an item size, a power of two."""
         if self.grid is not None:

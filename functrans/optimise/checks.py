@@ -69,10 +69,9 @@ def is_real(graph: Graph, target: Target) -> None:
     """Complex values occur only as operands and results of NumPy calls and of interleaving."""
     if any(is_complex(atom.aval.dtype) for atom in (*graph.inputs, *graph.outputs)):
         raise GraphTypeError("an input or an output is complex")
-    made = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     users = {atom: eqn for eqn in graph.eqns for atom in eqn.inputs}
     for eqn in graph.eqns:
-        given = [made.get(x) for x in eqn.inputs if is_complex(x.aval.dtype)]  # type: ignore[arg-type]
+        given = [graph.makers.get(x) for x in eqn.inputs if is_complex(x.aval.dtype)]
         used = [users.get(x) for x in eqn.outputs if is_complex(x.aval.dtype)]
         if eqn.primitive not in (join_p, interleave_p) and (
             any(each is not None and each.primitive is not join_p for each in given)

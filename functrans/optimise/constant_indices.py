@@ -78,7 +78,7 @@ class Known:
     """The values of a graph that can be computed from small constants."""
 
     def __init__(self, graph: Graph) -> None:
-        self._makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self._makers = graph.makers
         self._values: dict[Atom, Any] = {}
 
     def value(self, atom: Atom) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
 from functrans.ops.arrays.known import known_integers
 from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
@@ -79,6 +79,25 @@ class Loop:
         self.body = list(body.eqns)
         self.cond = cond
 
+    @property
+    def length(self) -> int:
+        """The number of steps of a scan."""
+        length: int = self.eqn.params["length"]
+        return length
+
+    @property
+    def results(self) -> list[Atom]:
+        """What the body returns: the next carry, and what is stacked."""
+        return [*(c.out for c in self.carry), *(s.out for s in self.stacked)]
+
+    def stack_of(self, x: Atom) -> Var:
+        """A new variable for the values of all steps of a scan."""
+        return Var(x.aval.update(shape=(self.length, *x.aval.shape)))
+
+    def prune(self) -> None:
+        """Remove the equations of the body that its results do not need."""
+        self.body = list(prune(Graph((), self.body, self.results)).eqns)
+
     def rebuilt(self) -> Eqn:
         """The equation that corresponds to the current state."""
         params = dict(self.eqn.params)
@@ -86,7 +105,7 @@ class Loop:
         params["body"] = Graph(
             [*(x.inner[0] for x in named), *(row.inner for row in self.rows)],
             self.body,
-            [*(c.out for c in self.carry), *(s.out for s in self.stacked)],
+            self.results,
         )
         if self.cond is not None:
             params["cond"] = Graph([x.inner[1] for x in named], self.cond.eqns, self.cond.outputs)
@@ -114,13 +133,7 @@ def _substituted(eqns: Iterable[Eqn], atoms: Mapping[Atom, Atom]) -> list[Eqn]:
     return [
         eqn
         if atoms.keys().isdisjoint(eqn.inputs)
-        else Eqn(
-            eqn.primitive,
-            [atoms.get(x, x) for x in eqn.inputs],
-            eqn.outputs,
-            eqn.params,
-            eqn.source,
-        )
+        else eqn.but(inputs=[atoms.get(x, x) for x in eqn.inputs])
         for eqn in eqns
     ]
 
@@ -141,7 +154,7 @@ def merge_in_loops(graph: Graph) -> Graph:
         if not is_loop(eqn):
             out.keep(eqn, out.inputs(eqn))
             continue
-        loop = Loop(Eqn(eqn.primitive, out.inputs(eqn), eqn.outputs, eqn.params, eqn.source))
+        loop = Loop(eqn.but(inputs=out.inputs(eqn)))
         for result, atom in _merged(loop).items():
             out.replace(result, atom)
         merged = loop.rebuilt()
@@ -208,7 +221,7 @@ def propagate_into_loops(graph: Graph) -> Graph:
 
 def _inside(maker: Eqn, var: Var) -> Eqn:
     """The equation of a constant, defining its variable in an inner graph."""
-    return Eqn(maker.primitive, (), (var,), maker.params, maker.source)
+    return maker.but(inputs=(), outputs=(var,))
 
 
 def _loop_with(loop: Loop, makers: Mapping[Any, Eqn]) -> Eqn:
@@ -232,12 +245,9 @@ def _cond_with(eqn: Eqn, makers: Mapping[Any, Eqn]) -> Eqn:
             if x in makers
         ]
         branches.append(Graph([each.inputs[i] for i in left], [*own, *each.eqns], each.outputs))
-    return Eqn(
-        eqn.primitive,
-        [index, *(operands[i] for i in left)],
-        eqn.outputs,
-        {**eqn.params, "branches": tuple(branches)},
-        eqn.source,
+    return eqn.but(
+        inputs=[index, *(operands[i] for i in left)],
+        params={**eqn.params, "branches": tuple(branches)},
     )
 
 
@@ -309,10 +319,8 @@ def _pruned_cond(eqn: Eqn, read: set[Atom]) -> Eqn:
         for g, (eqns, _) in zip(branches, alive, strict=True)
     )
     index, *values = eqn.inputs
-    return Eqn(
-        eqn.primitive,
-        [index, *(values[i] for i in operands)],
-        [eqn.outputs[i] for i in results],
-        {**eqn.params, "branches": slim},
-        eqn.source,
+    return eqn.but(
+        inputs=[index, *(values[i] for i in operands)],
+        outputs=[eqn.outputs[i] for i in results],
+        params={**eqn.params, "branches": slim},
     )

@@ -21,7 +21,7 @@ from functrans import config
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.check import checked, is_asked
-from functrans.ir.graph import Eqn, Graph, prune, with_graphs
+from functrans.ir.graph import Graph, prune, with_graphs
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
@@ -77,7 +77,7 @@ def optimise_inner(graph: Graph) -> Graph:
         params = eqn.params
         if eqn.primitive.higher_order:
             params = {name: with_graphs(optimise, value) for name, value in params.items()}
-        eqns.append(Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source))
+        eqns.append(eqn.but(params=params))
     return Graph(graph.inputs, eqns, graph.outputs)
 
 

@@ -55,7 +55,7 @@ class Rewriter:
     def keep(self, eqn: Eqn, inputs: Sequence[Atom]) -> Eqn:
         """Add an equation with new operands; its outputs stay the same variables."""
         if tuple(inputs) != eqn.inputs:
-            eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
+            eqn = eqn.but(inputs=inputs)
         self.eqns.append(eqn)
         for var in eqn.outputs:
             self.producers[var] = eqn

@@ -269,7 +269,7 @@ def _through(primitive: Primitive, atom: Atom, out: Rewriter) -> Atom:
 
 def _again(eqn: Eqn, source: Atom, params: object) -> Eqn:
     assert isinstance(params, dict)
-    return Eqn(eqn.primitive, (source,), eqn.outputs, params, eqn.source)
+    return eqn.but(inputs=(source,), params=params)
 
 
 RULES: dict[Primitive, Rule] = {

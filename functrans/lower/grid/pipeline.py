@@ -34,7 +34,6 @@ GRID_PIPELINE = Pipeline(
         _SHARED["selection"],
         Stage("attention", stages.attention, *_ROOTS),
         Stage("library calls", stages.library_calls, *_ROOTS),
-        Stage("tile sums", stages.tile_sums, *_ROOTS),
         Stage("reduction splitting", stages.reduction_splitting, *_ROOTS),
         Stage("fusion", stages.fusion, checks.each_root_has_a_loop, printing.loops),
         Stage("loop generation", stages.loop_generation, *_NESTS),

@@ -20,7 +20,6 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.library_calls import with_library_calls
-from functrans.lower.grid.products import tile_sums as products
 from functrans.lower.grid.products.epilogues import epilogues
 from functrans.lower.grid.products.tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
@@ -60,20 +59,6 @@ def library_calls(draft: Draft) -> Draft:
     Leaves roots that are elements, or calls.
     """
     return replace(draft, roots=with_library_calls(draft.roots))
-
-
-def tile_sums(draft: Draft) -> Draft:
-    """Sum over products tile by tile, while they are in the registers of a team's threads.
-
-    `grid/products/tile_sums.py`. The squared norm of a product then needs no memory for the
-    product.
-
-    Expects roots that are elements, or calls.
-    Leaves roots of partial sums, one for each tile, in place of such sums.
-    """
-    loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
-    roots = products.tile_sums(draft.roots, loops, draft.target, simplify)
-    return replace(draft, roots=tuple(roots))
 
 
 def reduction_splitting(draft: Draft) -> Draft:

@@ -14,8 +14,8 @@ from functrans.loop.scalar import Scalar, const, ne, postorder
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Buffer, local
 from functrans.lower.product.bounds import LOWEST
-from functrans.lower.product.stream import Readers, Stream
-from functrans.lower.select.root import Contraction, Root, extent_of
+from functrans.lower.product.stream import Stream
+from functrans.lower.select.root import Contraction, Readers, Root, extent_of
 
 
 class Mask(NamedTuple):

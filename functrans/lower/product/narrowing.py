@@ -55,8 +55,8 @@ from functrans.lower.nest.linearisation import Values
 from functrans.lower.product.block import Bounds
 from functrans.lower.product.mask import Columns, Mask, columns_of, masks
 from functrans.lower.product.outside import Outside
-from functrans.lower.product.stream import Readers, Stream, Streaming
-from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.lower.product.stream import Stream, Streaming
+from functrans.lower.select.root import Contraction, Elements, Readers, Root, extent_of
 from functrans.records import dataclass
 
 

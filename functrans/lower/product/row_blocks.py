@@ -104,7 +104,7 @@ class Rows:
 
     def _takes(self, root: Elements) -> bool:
         """Add a root to a block, if it can be computed there."""
-        if root.part or root.instead or root.summand is not None:
+        if root.part or root.instead:
             return False
         loads = [x for one in self.axes for x in root.loads.get(one, ())]
         rows = {x.args[self.axes[x.attribute]] for x in loads}

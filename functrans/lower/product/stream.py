@@ -6,7 +6,7 @@ which `functrans.lower.product.streaming` turns into one nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from math import prod
 from typing import NamedTuple
@@ -15,10 +15,8 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Root, extent_of
+from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Readers, extent_of
 from functrans.records import dataclass
-
-Readers = Mapping[Buffer, Sequence[Root]]
 
 
 class Streaming(NamedTuple):

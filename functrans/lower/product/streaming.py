@@ -41,8 +41,8 @@ from functrans.lower.product.kernel import Product
 from functrans.lower.product.narrowing import Narrowed, narrowed
 from functrans.lower.product.packing import Terms
 from functrans.lower.product.panels import packing
-from functrans.lower.product.stream import Cut, Readers, Stream, Streaming, cut_of, spared
-from functrans.lower.select.root import Contraction, Elements, extent_of
+from functrans.lower.product.stream import Cut, Stream, Streaming, cut_of, spared
+from functrans.lower.select.root import Contraction, Elements, Readers, extent_of
 
 
 class _Member(NamedTuple):

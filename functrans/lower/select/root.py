@@ -117,9 +117,6 @@ class Elements(Root):
     distant: bool = False
     # a call that computes the elements, unless they are fused with something else
     instead: Emitted | None = None
-    # for a sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term, in
-    # terms of the product's loops
-    summand: Scalar | None = None
 
     also_written = ()
     scratch = ()

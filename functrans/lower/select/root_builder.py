@@ -7,7 +7,6 @@ many roots do no harm: fusion turns a root that is only used in its own nest int
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
@@ -67,13 +66,10 @@ class RootBuilder:
         self.folded = folded_along_rows(graph, target)
         is_step = not whole and not target.lanes_are_threads
         self._work = work_along_axes(graph, target) if is_step else {}
-        self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self._producers = dict(graph.makers)
         self._results = set(graph.outputs)
         self._numbers = {eqn: number for number, eqn in enumerate(graph.eqns)}
-        self._readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
-        for eqn in graph.eqns:
-            for x in eqn.inputs:
-                self._readers[x].append(eqn)
+        self._readers = graph.readers
         self.puller = Recorder(self._producers, self.buffers)
         self._written = 0  # operations of all unrolled elements together
         self.loops = Loops()
@@ -280,7 +276,7 @@ class RootBuilder:
             one = stack.pop()
             if one in self._results:
                 return False
-            for reader in self._readers[one]:
+            for reader in self._readers.get(one, ()):
                 times += reader is eqn
                 if self._numbers[reader] > number or times > 1:
                     return False

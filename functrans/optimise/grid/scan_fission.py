@@ -23,7 +23,7 @@ from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Loop, Row, Stacked
-from functrans.optimise.machine.scan_motion import Motion
+from functrans.optimise.machine.scan_motion import Motion, can_be_stacked
 from functrans.optimise.rewrite import Rewriter
 from functrans.records import dataclass
 
@@ -49,7 +49,7 @@ def split_scans(graph: Graph, target: Target) -> Graph:
         if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
             out.keep(eqn, inputs)
             continue
-        eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
+        eqn = eqn.but(inputs=inputs)
         out.eqns += _split(eqn, target) or [eqn]
     return out.graph_now()
 
@@ -71,7 +71,7 @@ def _split(eqn: Eqn, target: Target) -> list[Eqn] | None:
             early = [*first, *(total for total in totals if total.out not in dependent)]
             late = [carry for carry in loop.carry if carry not in early]
             parts = _Parts.of(loop, early, late, samples)
-            if parts.fit(target[Motion].largest_stack):
+            if can_be_stacked(parts.handed_on, loop, target[Motion]):
                 return parts.scans()
     return None
 
@@ -150,17 +150,10 @@ class _Parts:
         handed_on = dict.fromkeys(x for x in needed if isinstance(x, Var) and x in earlier)
         return cls(loop, first, second, later, list(handed_on))
 
-    def fit(self, largest: int) -> bool:
-        """Whether there is enough memory for the stacked values of all steps."""
-        length: int = self.loop.eqn.params["length"]
-        return all(length * x.aval.size * x.aval.dtype.itemsize <= largest for x in self.handed_on)
-
     def scans(self) -> list[Eqn]:
         """The two loops."""
-        eqn = self.loop.eqn
-        length: int = eqn.params["length"]
-        stacks = {x: Var(x.aval.update(shape=(length, *x.aval.shape))) for x in self.handed_on}
-        before, after = Loop(eqn), Loop(eqn)
+        stacks = {x: self.loop.stack_of(x) for x in self.handed_on}
+        before, after = Loop(self.loop.eqn), Loop(self.loop.eqn)
         before.carry = self.first
         before.stacked = [x for x in self.loop.stacked if x.out not in self.later]
         before.stacked += [Stacked(x, stack) for x, stack in stacks.items()]
@@ -173,9 +166,8 @@ class _Parts:
 
 def _with_what_it_needs(loop: Loop) -> Eqn:
     """The equation of a loop, without unneeded equations and operands."""
-    outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
-    loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
-    used: set[Atom] = {*outputs, *(x for eqn in loop.body for x in eqn.inputs)}
+    loop.prune()
+    used: set[Atom] = {*loop.results, *(x for eqn in loop.body for x in eqn.inputs)}
     loop.consts = [const for const in loop.consts if const.inner[0] in used]
     loop.rows = [row for row in loop.rows if row.inner in used]
     return loop.rebuilt()

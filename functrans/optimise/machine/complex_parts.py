@@ -136,10 +136,9 @@ def _results(
             return _Complex(pair=pair_of(atom.value))
         return values.read(atom)
 
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     for eqn in graph.eqns:
         is_product = in_place and eqn.primitive is dot_general
-        product = _of_stored_matrix(eqn, read, makers) if is_product else None
+        product = _of_stored_matrix(eqn, read, graph.makers) if is_product else None
         results = product or _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
         values.update(zip(eqn.outputs, results, strict=True))
     return [read(atom) for atom in graph.outputs]

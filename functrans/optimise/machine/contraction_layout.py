@@ -91,8 +91,7 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     Expects all contractions: later passes create none.
     Leaves operands of large contractions in layouts that BLAS accepts.
     """
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+    producers = dict(graph.makers)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         if not (eqn.primitive is dot_general and is_large(eqn, target)):
@@ -103,7 +102,7 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
             eqn, turned = _of_halves(eqn, producers, target)
             producers |= {made.outputs[0]: made for made in turned}
             eqn, total = _of_stack(eqn, producers, target)
-            eqns += [*turned, *_laid_out(eqn, producers, uses, target), *total]
+            eqns += [*turned, *_laid_out(eqn, producers, graph.uses, target), *total]
         else:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
@@ -128,7 +127,7 @@ def _in_one_order(eqn: Eqn, target: Target) -> list[Eqn]:
         operands[number] = transposed(x, order, eqn, made)
         contract[number] = tuple(range(len(order)))
         params = {**eqn.params, "contract": tuple(contract)}
-        return [*made, Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+        return [*made, eqn.but(inputs=operands, params=params)]
     return [eqn]
 
 
@@ -284,7 +283,7 @@ def _of_stack(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[
         return eqn, []
     contract, batch = tuple((axis,) for axis in terms), tuple(zip(*rest, strict=True))
     params = {**eqn.params, "contract": contract, "batch": batch}
-    products = Eqn(eqn.primitive, operands, (stack,), params, eqn.source)
+    products = eqn.but(inputs=operands, outputs=(stack,), params=params)
     if not is_blocked(products, target) or _is_half_enough(eqn, producers, target):
         return eqn, []
     axes = tuple(range(len(rest)))
@@ -299,7 +298,7 @@ def _divided(
 ) -> list[Eqn]:
     """The contraction, possibly in parts that are added up, or of half a symmetric matrix."""
     if parts is None and not symmetric:
-        return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+        return [eqn.but(inputs=operands, params=params)]
     params = {**params, "parts": parts, "symmetric": symmetric, "panels": False}
     if parts is None:
         return [Eqn(gemm, operands, eqn.outputs, params, eqn.source)]

@@ -11,7 +11,6 @@ separates the nests before and after it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial, reduce
 from typing import Any
@@ -65,15 +64,11 @@ class _Deferral:
     def __init__(self, graph: Graph) -> None:
         self.outputs = frozenset(graph.outputs)
         self.rules: dict[Eqn, Rule] = {}
-        self.readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
+        self.readers = graph.readers
         self.carried: dict[Atom, list[Eqn]] = {}
         """The scatters that are terms of a variable, and are applied later."""
         for eqn in graph.eqns:
-            for atom in eqn.inputs:
-                self.readers[atom].append(eqn)
-        producers = _producers(graph)
-        for eqn in graph.eqns:
-            if _is_into_zeros(eqn, producers):
+            if _is_into_zeros(eqn, graph.makers):
                 self._scatter(eqn)
             elif any(x in self.carried for x in eqn.inputs):
                 self._read(eqn)
@@ -97,7 +92,7 @@ class _Deferral:
 
     def _is_only_added(self, made: Var) -> bool:
         """Whether a whole array is added to one other, and read by nothing else but sums of it."""
-        others = [one for one in self.readers[made] if one.primitive is not reduce_sum]
+        others = [one for one in self.readers.get(made, ()) if one.primitive is not reduce_sum]
         if made in self.outputs or len(others) != 1:
             return False
         return others[0].primitive is add and others[0].outputs[0].aval == made.aval
@@ -123,10 +118,6 @@ def _with_scatters(eqn: Eqn, scatters: list[Eqn], values: Environment) -> list[A
     for one in scatters:
         made = scatter_add(made, *(values.read(x) for x in one.inputs[1:]), **one.params)
     return [made]
-
-
-def _producers(graph: Graph) -> Producers:
-    return {var: eqn for eqn in graph.eqns for var in eqn.outputs}
 
 
 def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
@@ -156,7 +147,7 @@ def _sum_of(scatter: Eqn, summed: tuple[int, ...], values: Environment) -> Any:
 
 def _with_early_scatters(graph: Graph) -> Graph:
     """The graph, in which scatters of inputs into small arrays of zeros come first."""
-    producers = _producers(graph)
+    producers = graph.makers
     early: set[Eqn] = set()
     for eqn in graph.eqns:
         if _is_into_zeros(eqn, producers) and eqn.outputs[0].aval.size <= eqn.inputs[1].aval.size:

@@ -41,8 +41,7 @@ def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
     Expects any graph: a diagonal is a strided slice of the flattened matrix.
     Leaves no reshape of zeros in which every (columns + 1)-th element is another number.
     """
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    found = {eqn: one for eqn in graph.eqns if (one := _found(eqn, makers)) is not None}
+    found = {eqn: one for eqn in graph.eqns if (one := _found(eqn, graph.makers)) is not None}
     return replaced(graph, {eqn: partial(_by_comparison, eqn, one) for eqn, one in found.items()})
 
 

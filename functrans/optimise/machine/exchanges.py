@@ -134,7 +134,6 @@ def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
 
     Until then, a process need not wait for slower ones.
     """
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     done: set[Eqn] = set()
     for wanted in sorted(graph.eqns, key=_is_sum):
         stack = [wanted]
@@ -143,7 +142,7 @@ def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
             if group[0] in done:
                 stack.pop()
                 continue
-            needed = [makers[x] for eqn in group for x in eqn.inputs if x in makers]
+            needed = [graph.makers[x] for eqn in group for x in eqn.inputs if x in graph.makers]
             missing = [eqn for eqn in needed if eqn not in done]
             if missing:
                 stack += reversed(missing)

@@ -9,7 +9,7 @@ tangents have the axis of the inputs first, and results have it last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
@@ -39,20 +39,16 @@ def gather_rows(graph: Graph, target: Target) -> Graph:
     Leaves gathers along the first axes of transposed arrays (`functrans.lower.select.materialise`
     stores these).
     """
-    readers: dict[Atom, list[Eqn]] = {}
-    for eqn in graph.eqns:
-        for x in dict.fromkeys(eqn.inputs):
-            readers.setdefault(x, []).append(eqn)
     outputs = set(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        order = _order_of_results(eqn, readers, outputs) if eqn.primitive is gather else None
+        order = _order_of_results(eqn, graph.readers, outputs) if eqn.primitive is gather else None
         eqns += [eqn] if order is None else _of_rows(eqn, order, target)
     return graph if len(eqns) == len(graph.eqns) else Graph(graph.inputs, eqns, graph.outputs)
 
 
 def _order_of_results(
-    eqn: Eqn, readers: Mapping[Atom, list[Eqn]], outputs: Set[Atom]
+    eqn: Eqn, readers: Mapping[Atom, Sequence[Eqn]], outputs: Set[Atom]
 ) -> Order | None:
     """The axes of a gather's result, in the order in which an output of the graph stores them.
 
@@ -62,9 +58,10 @@ def _order_of_results(
     (var,) = eqn.outputs
     groups: list[Order] = [(i,) for i in range(var.aval.ndim)]
     while var not in outputs:
-        if len(readers.get(var, [])) != 1:
+        found = {*readers.get(var, ())}
+        if len(found) != 1:
             return None
-        (reader,) = readers[var]
+        (reader,) = found
         out = reader.outputs[0]
         if reader.primitive is transpose_p:
             groups = [groups[i] for i in reader.params["permutation"]]

@@ -47,7 +47,7 @@ def _widened(eqn: Eqn) -> list[Eqn]:
     (out,) = eqn.outputs
     wide = Var(Aval(out.aval.shape, SINGLE))
     operands = [each.outputs[0] for each in casts]
-    product = Eqn(eqn.primitive, operands, (wide,), eqn.params, eqn.source)
+    product = eqn.but(inputs=operands, outputs=(wide,))
     return [*casts, product, _cast(wide, out, eqn)]
 
 

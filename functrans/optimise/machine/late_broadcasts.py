@@ -36,7 +36,7 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
             continue
         changed = True
         fewer = Var(result.aval.update(shape=shape))
-        small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
+        small = eqn.but(inputs=sources, outputs=(fewer,))
         source: Atom = fewer
         if is_constant(small, sources):
             source = constant(small, sources)

@@ -54,7 +54,7 @@ def gather_last(graph: Graph, target: Target) -> Graph:
             (result,), (array,) = eqn.outputs, arrays
             fewer = Var(result.aval.update(shape=read.array.aval.shape))
             sources = [read.array if x is array else x for x in inputs]
-            small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
+            small = eqn.but(inputs=sources, outputs=(fewer,))
             waiting = (*read.waiting, small)
             own = pattern(small)
             if own.fails:  # perhaps for elements that are not read

@@ -59,8 +59,7 @@ def transpose_last(graph: Graph, target: Target) -> Graph:
     Expects no transpose of a product that swapping its operands would replace.
     Leaves operations on such transposes only where other arrays of their size are in another order.
     """
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    begins = {eqn for eqn in graph.eqns if _is_of_product(eqn, makers, target)}
+    begins = {eqn for eqn in graph.eqns if _is_of_product(eqn, graph.makers, target)}
     if not begins:
         return graph
 
@@ -77,7 +76,7 @@ def transpose_last(graph: Graph, target: Target) -> Graph:
                 if eqn in begins:
                     found = _Turned(plain(eqn.inputs[0]), eqn.params["permutation"])
                 elif any(isinstance(values.get(x), _Turned) for x in eqn.inputs):
-                    found = _in_order_of_source(eqn, values, makers)
+                    found = _in_order_of_source(eqn, values, graph.makers)
             results = apply(eqn, list(map(plain, eqn.inputs))) if found is None else [found]
             values.update(zip(eqn.outputs, results, strict=True))
         return list(map(plain, graph.outputs))

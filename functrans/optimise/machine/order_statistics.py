@@ -6,7 +6,6 @@ rank, and the next one, takes a fraction of the time of a sort.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,16 +50,12 @@ def select_ranks(graph: Graph, target: Target) -> Graph:
     sorts = [eqn for eqn in graph.eqns if eqn.primitive is sort and _is_fit(eqn, target)]
     if not sorts:
         return graph
-    readers: dict[Atom, list[Eqn]] = defaultdict(list)
-    for eqn in graph.eqns:
-        for atom in set(eqn.inputs):
-            readers[atom].append(eqn)
     limits = target[Ranks]
     rules: dict[Eqn, Rule] = {}
     found: dict[_Rank, Any] = {}
     for eqn in sorts:
         (x,), (ordered,) = eqn.inputs, eqn.outputs
-        reads = readers[ordered]
+        reads = graph.readers.get(ordered, ())
         if ordered in graph.outputs or any(read.primitive is not slice_p for read in reads):
             continue
         own: dict[Eqn, Rule] = {}

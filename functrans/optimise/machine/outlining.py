@@ -210,10 +210,9 @@ def _without_slices(graph: Graph, users: Users) -> list[Eqn]:
     not repeat.
     """
     apart: set[Eqn | None] = set()
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     for eqn in graph.eqns:
         if _is_slice(eqn) or (
-            eqn.primitive is add and any(producers.get(x) in apart for x in eqn.inputs)
+            eqn.primitive is add and any(graph.makers.get(x) in apart for x in eqn.inputs)
         ):
             apart.add(eqn)
     for eqn in reversed(graph.eqns):
@@ -458,7 +457,7 @@ class _Segments:
                     inputs.append(operands[number])
             outputs = [Var(var.aval) for var in eqn.outputs]
             atoms.update(zip(eqn.outputs, outputs, strict=True))
-            eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, eqn.source))
+            eqns.append(eqn.but(inputs=operands, outputs=outputs))
         results = [atoms[segment[i].outputs[number]] for i, number in self.results]
         return Graph([x for x in inputs if isinstance(x, Var)], eqns, results)
 

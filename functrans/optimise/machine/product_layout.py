@@ -13,7 +13,6 @@ is computed as a stack of products.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
@@ -55,12 +54,11 @@ def swap_products(graph: Graph, target: Target) -> Graph:
     made: dict[Atom, Eqn] = {
         eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is dot_general
     }
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     better: dict[Eqn, tuple[Eqn, ...]] = {}
     unused: set[Eqn] = set()
     for eqn in graph.eqns:
         product = made.get(eqn.inputs[0]) if eqn.primitive is transpose_p else None
-        if product is None or uses[product.outputs[0]] > 1:
+        if product is None or graph.uses[product.outputs[0]] > 1:
             continue
         if eqn.params["permutation"] == _exchange(product):
             found: tuple[Eqn, ...] = (_swapped(product, eqn.outputs[0]),)
@@ -89,7 +87,7 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
         "contract": product.params["contract"][::-1],
         "batch": product.params["batch"][::-1],
     }
-    return Eqn(product.primitive, product.inputs[::-1], (out,), params, product.source)
+    return product.but(inputs=product.inputs[::-1], outputs=(out,), params=params)
 
 
 def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:
@@ -113,7 +111,7 @@ def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:
     contract = tuple(axis + len(around) for axis in left.contract), right.contract
     params = {**product.params, "contract": contract, "batch": (tuple(range(len(around))), around)}
     operands = repeated, product.inputs[1]
-    stack = Eqn(product.primitive, operands, turn.outputs, params, product.source)
+    stack = product.but(inputs=operands, outputs=turn.outputs, params=params)
     if not is_blocked(stack, target):
         return ()
     wide = {"shape": repeated.aval.shape}
@@ -179,5 +177,5 @@ def _with_columns(eqn: Eqn, turned: dict[Atom, Var], limits: Columns) -> Eqn:
             inputs, contract = list(eqn.inputs), list(eqn.params["contract"])
             inputs[number], contract[number] = turned[x], (0,)
             params = {**eqn.params, "contract": tuple(contract)}
-            return Eqn(eqn.primitive, inputs, eqn.outputs, params, eqn.source)
+            return eqn.but(inputs=inputs, params=params)
     return eqn

@@ -6,7 +6,6 @@ axes are treated as one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,15 +48,12 @@ def halve_transforms(graph: Graph, target: Target) -> Graph:
     Expects complex numbers as pairs of real ones, and sums in their final form.
     Leaves no full-length transform of even length of which only one part is used.
     """
-    uses = Counter(atom for eqn in graph.eqns for atom in eqn.inputs)
-    uses.update(graph.outputs)
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     chains = {
-        eqn: _chain(eqn, producers, uses)
+        eqn: _chain(eqn, graph.makers, graph.uses)
         for eqn in graph.eqns
-        if eqn.primitive is split_fft_p and _is_halved(eqn, uses)
+        if eqn.primitive is split_fft_p and _is_halved(eqn, graph.uses)
     }
-    return replaced(graph, {eqn: partial(_halved, eqn, chains[eqn], uses) for eqn in chains})
+    return replaced(graph, {eqn: partial(_halved, eqn, chains[eqn], graph.uses) for eqn in chains})
 
 
 def _halved(

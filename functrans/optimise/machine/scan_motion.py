@@ -75,7 +75,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
         if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
             out.keep(eqn, inputs)
             continue
-        eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
+        eqn = eqn.but(inputs=inputs)
         before, eqn = _hoisted(eqn, target)
         eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
@@ -93,17 +93,11 @@ def _is_much(eqn: Eqn, limits: Motion) -> bool:
     return prod(x) * prod(y[i] for i in free) >= limits.least_work
 
 
-def _can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Motion) -> bool:
+def can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Motion) -> bool:
     """Whether there is enough memory for the stacked values of all steps."""
-    length: int = loop.eqn.params["length"]
-    return all(x.aval.size * x.aval.dtype.itemsize * length <= limits.largest_stack for x in atoms)
-
-
-def _rebuilt(loop: Loop) -> Eqn:
-    """The equation of a loop, without unneeded equations in its body."""
-    outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
-    loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
-    return loop.rebuilt()
+    return all(
+        x.aval.size * x.aval.dtype.itemsize * loop.length <= limits.largest_stack for x in atoms
+    )
 
 
 # -- before the loop -------------------------------------------------------------------------------
@@ -127,7 +121,7 @@ def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
         if apart and reads_panels(inner, consts, target):
             continue  # values for all steps are written to memory and read again
         if _is_much(inner, limits) or inner.primitive in MATRICES:
-            if _can_be_stacked(inner.outputs[:1], loop, limits):
+            if can_be_stacked(inner.outputs[:1], loop, limits):
                 wanted += inner.outputs
     if not wanted:
         return [], eqn
@@ -144,7 +138,8 @@ def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
             loop.consts.append(Const((var,), result))
     made = set(wanted)
     loop.body = [inner for inner in loop.body if inner.outputs[0] not in made]
-    return before, _rebuilt(loop)
+    loop.prune()
+    return before, loop.rebuilt()
 
 
 # -- after the loop --------------------------------------------------------------------------------
@@ -178,7 +173,6 @@ class Sum(NamedTuple):
 def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     """The scan without its sums, the equations for these, and substitutes for its results."""
     loop = Loop(eqn)
-    length: int = eqn.params["length"]
     late = _late(loop, limits)
     sums = _sums(loop, [x for maker in late.values() for x in maker.inputs], limits)
     if not sums and not late:
@@ -191,15 +185,14 @@ def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     wanted += [x for each in sums for x in each.stacked if isinstance(x, Var)]
     for operand in wanted:
         if operand not in stacks and operand not in outer:
-            stack = Var(operand.aval.update(shape=(length, *operand.aval.shape)))
-            stacks[operand] = stack
+            stacks[operand] = stack = loop.stack_of(operand)
             loop.stacked.append(Stacked(operand, stack))
     after: list[Eqn] = []
     results: dict[Var, Atom] = {}
     for result, maker in late.items():
         once = Graph([x for x in maker.inputs if isinstance(x, Var)], [maker], maker.outputs)
         axes = tuple(None if x in outer else 0 for x in maker.inputs)
-        batched, _ = batch_graph(once, axes, length, (0,))
+        batched, _ = batch_graph(once, axes, loop.length, (0,))
         operands = [outer[x] if x in outer else stacks[x] for x in maker.inputs]
         made, (results[result],) = inlined(batched, operands, eqn.source)
         after += made
@@ -207,7 +200,8 @@ def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     for each in sums:
         results[each.carry.result] = _added(each, at_hand, after)
     loop.carry = [c for c in loop.carry if c.result not in results]
-    return _rebuilt(loop), after, results
+    loop.prune()
+    return loop.rebuilt(), after, results
 
 
 def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
@@ -220,7 +214,7 @@ def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
         if maker is None or uses[each.out] != 1 or not _is_much(maker, limits):
             continue
         if all(isinstance(x, Var) for x in maker.inputs):
-            if _can_be_stacked(maker.inputs, loop, limits):
+            if can_be_stacked(maker.inputs, loop, limits):
                 found[each.result] = maker
     return found
 
@@ -228,8 +222,7 @@ def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
 def _uses(loop: Loop) -> Counter[Atom]:
     """The number of uses of each value of a body."""
     uses = Counter(x for eqn in loop.body for x in eqn.inputs)
-    uses.update(c.out for c in loop.carry)
-    uses.update(each.out for each in loop.stacked)
+    uses.update(loop.results)
     return uses
 
 
@@ -243,7 +236,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
         each
         for each in found
         if any(_is_much_to_add(term.reduction, limits) for term in each.terms)
-        and _can_be_stacked(each.stacked, loop, limits)
+        and can_be_stacked(each.stacked, loop, limits)
     ]
     at_hand = {*(row.inner for row in loop.rows), *(each.out for each in loop.stacked), *stacked}
     at_hand.update(x for each in chosen for term in each.terms for x in term.reduction.inputs)
@@ -385,6 +378,6 @@ def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
     after.append(Eqn(primitive, stacks, (out,), params, eqn.source))
     for turn in term.turned:
         turned = Var(turn.outputs[0].aval)
-        after.append(Eqn(turn.primitive, (out,), (turned,), turn.params, turn.source))
+        after.append(turn.but(inputs=(out,), outputs=(turned,)))
         out = turned
     return out

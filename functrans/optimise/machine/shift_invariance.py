@@ -45,15 +45,14 @@ def leave_out_shifts(graph: Graph, target: Target) -> Graph:
     Expects gradients of maxima as differentiation writes them.
     Leaves no sum with a gradient of a maximum whose terms cancel in exact arithmetic.
     """
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     out = Rewriter(graph)
     for eqn in graph.eqns:
         if eqn.primitive in (add, subtract):
             (result,), (x, y) = eqn.outputs, eqn.inputs
-            if x.aval == result.aval and _is_zero(y, producers):
+            if x.aval == result.aval and _is_zero(y, graph.makers):
                 out.replace(result, out.atom(x))
                 continue
-            if y.aval == result.aval and _is_zero(x, producers):
+            if y.aval == result.aval and _is_zero(x, graph.makers):
                 if eqn.primitive is add:
                     out.replace(result, out.atom(y))
                     continue

@@ -77,12 +77,6 @@ class _Pair(NamedTuple):
     read: list[Row]  # the reader's rows that the writer stacks
     needed_elsewhere: set[Atom]  # what is read by others than the reader
 
-    @property
-    def length(self) -> int:
-        """The number of steps."""
-        length: int = self.reader.eqn.params["length"]
-        return length
-
 
 def _pair(graph: Graph, eqn: Eqn) -> _Pair | None:
     """A scan with the first scan of as many steps that computes some of its rows."""
@@ -112,7 +106,7 @@ def _worth_storing(pair: _Pair, limits: Storing) -> list[Var]:
     # a row that only this loop reads need not be stacked any more, if others are
     own = {row.inner for row in pair.read if row.outer not in pair.needed_elsewhere}
     may_be_stored: set[Atom] = {*made, *own}
-    wanted = [x for eqn in late for x in eqn.inputs] + _results(loop)
+    wanted = [x for eqn in late for x in eqn.inputs] + loop.results
     needed = [x for x in dict.fromkeys(wanted) if isinstance(x, Var) and x in may_be_stored]
     at_hand = [*given, *(var for var in read if var not in own)]
 
@@ -124,7 +118,7 @@ def _worth_storing(pair: _Pair, limits: Storing) -> list[Var]:
     sizes = [_bytes(var) for var in kept]
     is_narrow = max(sizes, default=0) <= limits.narrow
     most = limits.largest_narrow if is_narrow else limits.largest
-    return [var for var in kept if var in made] if sum(sizes) * pair.length <= most else []
+    return [var for var in kept if var in made] if sum(sizes) * loop.length <= most else []
 
 
 def _store(pair: _Pair, stored: Sequence[Var]) -> None:
@@ -134,7 +128,7 @@ def _store(pair: _Pair, stored: Sequence[Var]) -> None:
     names = _shared(pair.given, writer) | {row.inner: stacks[row.outer] for row in pair.read}
     _append(writer, prune(Graph((), reader.body, stored)).eqns, names)
     for var in stored:
-        result = Var(var.aval.update(shape=(pair.length, *var.aval.shape)))
+        result = writer.stack_of(var)
         writer.stacked.append(Stacked(names[var], result))
         reader.rows.append(Row(var, result))
     reader.body = [eqn for eqn in reader.body if set(eqn.outputs).isdisjoint(stored)]
@@ -161,10 +155,6 @@ def _bytes(var: Var) -> int:
 
 def _name(operand: Const | Row) -> Var:
     return operand.inner[0] if isinstance(operand, Const) else operand.inner
-
-
-def _results(loop: Loop) -> list[Atom]:
-    return [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
 
 
 def _without_carry(loop: Loop, known: Sequence[Var]) -> list[Eqn]:
@@ -209,7 +199,7 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
         same = known.get(key(eqn, inputs))
         if same is None:
             outputs = [Var(var.aval) for var in eqn.outputs]
-            same = Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.source)
+            same = eqn.but(inputs=inputs, outputs=outputs)
             known[key(eqn, inputs)] = same
             loop.body.append(same)
         names.update(zip(eqn.outputs, same.outputs, strict=True))
@@ -217,7 +207,6 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
 
 def _drop_unread(loop: Loop) -> None:
     """Remove equations and rows that nothing in the body reads."""
-    outputs = _results(loop)
-    loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
-    read = {x for eqn in loop.body for x in eqn.inputs} | set(outputs)
+    loop.prune()
+    read = {x for eqn in loop.body for x in eqn.inputs}.union(loop.results)
     loop.rows = [row for row in loop.rows if row.inner in read]

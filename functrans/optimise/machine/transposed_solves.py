@@ -21,8 +21,7 @@ def solve_through_transposes(graph: Graph, target: Target) -> Graph:
     Expects any graph.
     Leaves no solve with the transpose of a matrix.
     """
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
+    return Graph(graph.inputs, [_through(eqn, graph.makers) for eqn in graph.eqns], graph.outputs)
 
 
 def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
@@ -37,4 +36,4 @@ def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
     if "lower" in params:
         params["lower"] = not params["lower"]
     operands = [maker.inputs[0], *eqn.inputs[1:]]
-    return Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)
+    return eqn.but(inputs=operands, params=params)

@@ -34,12 +34,11 @@ def write_out_triangles(graph: Graph, target: Target) -> Graph:
     Expects contractions in their final layouts.
     Leaves no triangular factor as the operand of a product that could leave zeros out.
     """
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules = {
-        eqn: partial(_of_triangles, eqn, producers)
+        eqn: partial(_of_triangles, eqn, graph.makers)
         for eqn in graph.eqns
         if _leaves_zeros_out(eqn, target)
-        and any(_source(x, producers)[0] in TRIANGULAR for x in eqn.inputs)
+        and any(_source(x, graph.makers)[0] in TRIANGULAR for x in eqn.inputs)
     }
     return replaced(graph, rules)
 

@@ -7,7 +7,6 @@ one after another (`functrans.lower.select.assembly`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import prod
@@ -36,8 +35,8 @@ class _Coalescing:
     def __init__(self, graph: Graph, limits: Joins) -> None:
         self.graph = graph
         self.limits = limits
-        self.makers: dict[Atom, Eqn] = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
-        self.uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+        self.makers = graph.makers
+        self.uses = graph.uses
         self.rows = {
             eqn.inputs[0]: prod(eqn.outputs[0].aval.shape[1:])
             for eqn in graph.eqns
@@ -95,7 +94,7 @@ class _Coalescing:
             return [_assembled(eqn, placed, adds=False)]
         if len(parts) == len(eqn.inputs) or len(parts) <= self.limits.few:
             return None
-        return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
+        return [eqn.but(inputs=parts)]
 
     def is_cut_within_rows(self, eqn: Eqn, starts: Iterable[int]) -> bool:
         """Whether parts of a vector start within the rows of its reshape.
@@ -181,7 +180,7 @@ class _Coalescing:
         result = atoms[0]
         for atom in atoms[1:]:
             out = Var(result.aval)
-            made.append(Eqn(eqn.primitive, (result, atom), (out,), eqn.params, eqn.source))
+            made.append(eqn.but(inputs=(result, atom), outputs=(out,)))
             result = out
         return result
 

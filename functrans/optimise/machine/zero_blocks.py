@@ -67,19 +67,18 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
     Expects a simplified graph, in which slices of the basis are the tangents of single inputs.
     Leaves linear operations on blocks, which are joined where any other operation reads them.
     """
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     limits = target[Directions]
     bases = {
         eqn.outputs[0]
         for eqn in graph.eqns
-        if _makes_basis(eqn, makers)
+        if _makes_basis(eqn, graph.makers)
         and limits.fewest <= eqn.outputs[0].aval.shape[0] <= limits.most
     }
     if not bases:
         return graph
 
     def run(*inputs: Any) -> list[Any]:
-        values = _Values(zip(graph.inputs, inputs, strict=True), makers, limits)
+        values = _Values(zip(graph.inputs, inputs, strict=True), graph.makers, limits)
         for eqn in graph.eqns:
             with at_source_of(eqn):
                 found = _basis(eqn) if eqn.outputs[0] in bases else _sparse(eqn, values)

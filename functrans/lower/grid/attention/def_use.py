@@ -12,7 +12,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.lower.grid.products.recognition import HALF
 from functrans.lower.product.bounds import is_exp
-from functrans.lower.select.root import Elements, Root
+from functrans.lower.select.root import Elements, Root, readers_of
 
 Known = dict[Scalar, Scalar]
 
@@ -47,17 +47,15 @@ class Among:
         self.numbers = {root: number for number, root in enumerate(roots)}
         self.simplify = simplify
         self.cheap = cheap
-        self.readers: dict[Buffer, list[Root]] = {}
+        self.readers = readers_of(roots)
         self.makers: dict[Buffer, Root] = {}
         for root in roots:
-            for source in root.loads:
-                self.readers.setdefault(source, []).append(root)
             if is_one_expression(root):
                 self.makers[root.target] = root
 
     def last(self, root: Root) -> Last | None:
         """The chain of elementwise readers of a root, if it has no others: the last of them."""
-        readers = self.readers.get(root.target, [])
+        readers = self.readers.get(root.target, ())
         if root.output or len(readers) != 1:
             return None
         (last,) = readers

@@ -35,8 +35,6 @@ def _is_epilogue(
     if not isinstance(root, Elements):
         return False
     others = nest.node_count - product.node_count + root.node_count
-    if root.summand is not None:
-        return product.target in root.loads and others * tile.sums <= largest
     if others * tile.copies > largest:
         return False
     return root.loops == product.loops and len(root.elements) == 1 and not root.folds

@@ -18,8 +18,7 @@ epilogue is computed in registers. Beyond the edges, operands are zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product as pairs
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
@@ -30,7 +29,6 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, buffer, load, local
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.products.recognition import Product, count_of, extents
-from functrans.lower.grid.products.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 from functrans.lower.select.root import Elements
@@ -97,9 +95,8 @@ class Tiling:
     ) -> None:
         self.product = product
         self.tile = product.tile
-        self.roots = [root for root in roots if root.summand is None]
-        self.tile_sums = [root for root in roots if root.summand is not None]
-        self.kept = [root for root in kept if root.summand is None]
+        self.roots = roots
+        self.kept = kept
         self.simplify = simplify
         tile, side = self.tile, self.operand
         self.left = side("row", product.rows, tile.rows, product.left, product)
@@ -130,8 +127,6 @@ class Tiling:
         body: tuple[Statement, ...] = (*self._start(), *self._stretches())
         if self.kept:
             body = (*body, *self._results())
-        if self.tile_sums:
-            body = (*body, *self._totals())
         for each in reversed((*self.product.batch, *self.blocks)):
             stop = const(each.attribute[2], INDEX)
             body = (For(each, ZERO, stop, body, parallel=True),)
@@ -139,7 +134,7 @@ class Tiling:
         return Nest(
             body,
             self._scratch(),
-            sum(root.work for root in (*self.roots, *self.tile_sums)),
+            sum(root.work for root in self.roots),
             team=tile.threads,
             private=self._private(),
             largest_constant=max(tile.threads, *tile, tile.stages * tile.depth),
@@ -283,12 +278,6 @@ class Tiling:
             self._groups(column, tile.thread_columns, across, tile.together),
         )
 
-    def _order(self) -> Iterator[tuple[int, int]]:
-        """For each accumulator of a thread, its row and column among those of the thread."""
-        tile = self.tile
-        assert isinstance(tile, ProductTile)
-        return pairs(range(tile.thread_rows), range(tile.thread_columns))
-
     def _groups(self, own: Scalar, count: int, threads: int, each: int) -> list[Scalar]:
         return [
             self.simplify(own * each + (group * threads * each + within))
@@ -350,27 +339,6 @@ class Tiling:
             made = self._element({**row.known, **column.known}, total)
             body += where_inside(column, made)
         return where_inside(row, body)
-
-    def _totals(self) -> tuple[Statement, ...]:
-        """The totals of the tile."""
-        thread = index("thread", self.tile.threads)
-        rows, columns = (
-            [self._named(side, place) for place in places]
-            for side, places in zip(self.sides, self._places(thread), strict=True)
-        )
-        elements = []
-        for number, (down, across) in enumerate(self._order()):
-            row, column = rows[down], columns[across]
-            total = load(self.sums, (thread, const(number, INDEX)))
-            total = convert(total, self.product.fold.dtype)
-            known = {**row.known, **column.known}
-            elements.append(Element(total, known, (row.inside, column.inside)))
-        declared = [each.declared for each in (*rows, *columns)]
-        place = (*self.product.batch, self.left.block, self.right.block)
-        source = self.roots[0].target
-        return totals_of_tile(
-            self.tile_sums, source, elements, declared, thread, place, self.simplify
-        )
 
     def _named(self, side: Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""

@@ -307,9 +307,6 @@ class WarpTiling(Tiling):
             ],
         )
 
-    def _order(self) -> Iterator[tuple[int, int]]:
-        return fragments.own_sums(self.tile.warp_rows, self.tile.warp_columns)
-
     # -- results ----------------------------------------------------------------------------------
 
     def _results(self) -> tuple[Statement, ...]:

@@ -27,7 +27,7 @@ def tiled_product(
     product = product_of(next(iter(loop.roots)), target)
     # emitted statements do not join a nest
     roots = [root for root in loop.roots if isinstance(root, Elements)]
-    if product is None or not _read_in_place([root for root in roots if root.summand is None]):
+    if product is None or not _read_in_place(roots):
         return None
     kept = [
         root

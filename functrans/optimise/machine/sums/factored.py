@@ -27,7 +27,7 @@ from functrans.ops.arrays.structural import reduce_sum, reshape, transpose
 from functrans.ops.elementwise.arithmetic import divide, multiply
 from functrans.ops.elementwise.choice import absolute, maximum, minimum
 from functrans.ops.elementwise.power import square
-from functrans.ops.linalg.compiled.blas import counts, is_large
+from functrans.ops.linalg.compiled.blas import counts
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.einsum import einsum, multiplications
 from functrans.ops.reductions.reduce import reduce_max
@@ -58,12 +58,11 @@ def of_products(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 def _worthwhile(graph: Graph, target: Target) -> dict[Eqn, Sum]:
     """The sums that are decomposed, by the equations that they replace."""
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    found = {eqn: each for eqn in graph.eqns if (each := sum_of(eqn, producers)) is not None}
+    found = {eqn: each for eqn in graph.eqns if (each := sum_of(eqn, graph.makers)) is not None}
     while found:
         # an equation that one sum no longer needs may be needed by another that is not decomposed
         unneeded = _unneeded(graph, found)
-        in_memory = _in_memory(graph, {*unneeded, *found}, target)
+        in_memory = _in_memory(graph, {*unneeded, *found})
         kept = {
             eqn: each
             for eqn, each in found.items()
@@ -90,34 +89,14 @@ def _unneeded(graph: Graph, sums: Mapping[Eqn, Sum]) -> set[Eqn]:
     return unneeded
 
 
-def _in_memory(graph: Graph, gone: set[Eqn], target: Target) -> set[Eqn]:
-    """The contractions that are materialised unless some equations are removed.
-
-    If products are computed in tiles, a result that is otherwise only summed is reduced in the
-    tiles' kernel, and not materialised.
-    """
-    users: dict[Atom, list[Eqn]] = {}
-    for eqn in graph.eqns:
-        for atom in dict.fromkeys(eqn.inputs):
-            users.setdefault(atom, []).append(eqn)
-
-    def is_summed(eqn: Eqn, batch: int) -> bool:
-        if eqn.primitive is reduce_sum:
-            axes: tuple[int, ...] = eqn.params["axes"]
-            return axes == tuple(range(batch, eqn.inputs[0].aval.ndim))
-        following = users.get(eqn.outputs[0], [])
-        squares = eqn.primitive in (square, multiply) and len({*eqn.inputs}) == 1
-        return squares and len(following) == 1 and is_summed(following[0], batch)
-
-    found: set[Eqn] = set()
-    for eqn in filter(is_contracted, graph.eqns):
-        others = [user for user in users.get(eqn.outputs[0], []) if user not in gone]
-        tiled = target.sums_in_tiles and not is_large(eqn, target)
-        batch = len(eqn.params["batch"][0])
-        in_tiles = tiled and len(others) == 1 and is_summed(others[0], batch)
-        if eqn.outputs[0] not in graph.outputs and (not others or in_tiles):
-            found.add(eqn)
-    return found
+def _in_memory(graph: Graph, gone: set[Eqn]) -> set[Eqn]:
+    """The contractions that are materialised unless some equations are removed."""
+    return {
+        eqn
+        for eqn in filter(is_contracted, graph.eqns)
+        if eqn.outputs[0] not in graph.outputs
+        and gone.issuperset(graph.readers.get(eqn.outputs[0], ()))
+    }
 
 
 def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], target: Target) -> bool:

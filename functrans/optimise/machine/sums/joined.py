@@ -48,8 +48,7 @@ class _Sum(NamedTuple):
 
 def of_joined_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that compute sums over long joined arrays part by part."""
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    sums = ((eqn, _sum_of(eqn, producers, target)) for eqn in graph.eqns)
+    sums = ((eqn, _sum_of(eqn, graph.makers, target)) for eqn in graph.eqns)
     return {eqn: each.results for eqn, each in sums if each is not None}
 
 

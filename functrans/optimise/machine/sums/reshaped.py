@@ -40,13 +40,12 @@ REDUCTIONS = (reduce_sum, reduce_max, reduce_min, reduce_prod, reduce_or, reduce
 
 def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that sum reshaped arrays along the axes that they had before."""
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         if _is_apart(eqn, target) and eqn.inputs[0].aval.size > target[Joins].small:
-            shape = _shape_before(eqn, producers, target)
+            shape = _shape_before(eqn, graph.makers, target)
             if shape is not None:
-                rules[eqn] = partial(_reduced, eqn, shape, producers)
+                rules[eqn] = partial(_reduced, eqn, shape, graph.makers)
     return rules
 
 
@@ -54,12 +53,11 @@ def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that sum arrays in memory, with several axes, along a single axis."""
     if target.lanes_are_threads:
         return {}
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         shape = _fewest_axes(eqn)
         if shape is not None and eqn.inputs[0].aval.size > target[Joins].small:
-            if all(_lies_in_memory(x, producers, eqn.outputs[0].aval.shape) for x in eqn.inputs):
+            if all(_lies_in_memory(x, graph.makers, eqn.outputs[0].aval.shape) for x in eqn.inputs):
                 rules[eqn] = partial(_reduced, eqn, shape, {})
     return rules
 

@@ -103,18 +103,17 @@ class _Tables(NamedTuple):
 
 def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that compute sums of tables, and of their squares, without the tables."""
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         if eqn.primitive is not reduce_sum or eqn.outputs[0].aval.dtype not in DTYPES:
             continue
         axes = eqn.params["axes"]
         if axes == (0,):
-            found = _tables(eqn.inputs[0], producers)
+            found = _tables(eqn.inputs[0], graph.makers)
             if found is not None:
                 rules[eqn] = found.total
         elif axes == tuple(range(1, eqn.inputs[0].aval.ndim)):
-            found = _squared(eqn.inputs[0], producers)
+            found = _squared(eqn.inputs[0], graph.makers)
             if found is not None and _is_sparse(found, target):
                 rules[eqn] = found.squares
     return rules

@@ -8,7 +8,6 @@ its trace, needs one row and one column.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -27,20 +26,18 @@ from functrans.trace.stage import Environment, apply
 
 def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """Rules for slices of contractions, or of their transposes, if only the slice is read."""
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     found: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         if eqn.primitive is not slice_p:
             continue
         (x,) = eqn.inputs
-        maker, order = producers.get(x), tuple(range(x.aval.ndim))
+        maker, order = graph.makers.get(x), tuple(range(x.aval.ndim))
         if maker is not None and maker.primitive is transpose_p:
             order = maker.params["permutation"]
-            unused = uses[x] == 1
+            unused = graph.uses[x] == 1
             (x,) = maker.inputs
-            maker = producers.get(x) if unused else None
-        if maker is not None and maker.primitive is dot_general and uses[x] == 1:
+            maker = graph.makers.get(x) if unused else None
+        if maker is not None and maker.primitive is dot_general and graph.uses[x] == 1:
             found[eqn] = partial(_of_operands, eqn, order, maker)
     return found
 
@@ -48,16 +45,14 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """Rules for diagonals of products of which only the diagonal is read."""
     slices = [eqn for eqn in graph.eqns if eqn.primitive is slice_p]
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     found: dict[Eqn, Rule] = {}
     for eqn in slices:
-        flat = producers.get(eqn.inputs[0])
-        if flat is None or flat.primitive is not reshape_p or uses[eqn.inputs[0]] > 1:
+        flat = graph.makers.get(eqn.inputs[0])
+        if flat is None or flat.primitive is not reshape_p or graph.uses[eqn.inputs[0]] > 1:
             continue
         (x,) = flat.inputs
-        product = producers.get(x)
-        if product is None or product.primitive is not dot_general or uses[x] > 1:
+        product = graph.makers.get(x)
+        if product is None or product.primitive is not dot_general or graph.uses[x] > 1:
             continue
         left, right = sides(product)
         place = diagonal_at(eqn.params["index"], eqn.inputs[0].aval.shape, x.aval.shape)

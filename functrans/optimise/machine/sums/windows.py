@@ -77,18 +77,16 @@ class _Convolution(NamedTuple):
 
 def of_windows(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """The rules that replace products of windows, and overlap-add of products, by convolutions."""
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
-        if eqn.primitive is overlap_add_p and _repeats(eqn, producers):
-            rules[eqn] = partial(_sum_of_windows, producers[eqn.inputs[0]].inputs[0], eqn)
+        if eqn.primitive is overlap_add_p and _repeats(eqn, graph.makers):
+            rules[eqn] = partial(_sum_of_windows, graph.makers[eqn.inputs[0]].inputs[0], eqn)
             continue
         found: _Convolution | None = None
         if eqn.primitive is dot_general:
-            found = _of_product(eqn, 0, producers) or _of_product(eqn, 1, producers)
+            found = _of_product(eqn, 0, graph.makers) or _of_product(eqn, 1, graph.makers)
         elif eqn.primitive is overlap_add_p:
-            found = _of_overlap(eqn, producers, uses)
+            found = _of_overlap(eqn, graph.makers, graph.uses)
         if found is not None and _is_worth_it(found, eqn, target):
             rules[eqn] = partial(_convolved, found)
     return rules

@@ -14,10 +14,9 @@ from functrans.loop.grid import lines
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import least_blocks, shared_rows
 from functrans.lower.grid.target import CUDA
-from functrans.lower.report import cost
 from functrans.optimise import legalised
 from functrans.run.cuda import launches
-from tests.emit.cuda.programs import emulated, interpreted
+from tests.emit.cuda.programs import emulated
 from tests.emit.cuda.special import needs_compiler
 from tests.lower.grid.products.test_tensor_cores import (
     F32,
@@ -99,27 +98,6 @@ def test_complex_products_are_four_real_ones(conjugated):
     assert len(products(made)) == 4
     found = emulated(made, [interleaved(x, x.dtype) for x in operands], SMALL.grid)
     np.testing.assert_allclose(joined(found[0], np.dtype(complex)), function(*operands), rtol=1e-12)
-
-
-def norms(x, y):
-    return np.sum(np.einsum("bti,btj->bij", x, y) ** 2, axis=(1, 2))
-
-
-@pytest.mark.dear
-@pytest.mark.parametrize("dtype", [F64, F32], ids=str)
-@pytest.mark.parametrize("sizes", [(3, 17, 40, 30), (2, 24, 16, 33)])
-def test_sums_over_products_are_taken_in_registers(sizes, dtype):
-    count, terms, rows, columns = sizes
-    machine = target(SMALL, materialisation={"largest_expression": 4})
-    x, y = drawn(dtype, count, terms, rows), drawn(dtype, count, terms, columns)
-    made = plan(norms, x, y, machine=machine)
-    (kernel,) = products(made)
-    assert kernel.team > 1
-    # no product is in memory, nor a strip of one in shared memory
-    assert sum(nest.bytes_written for nest in cost([made]).nests) < rows * columns * dtype.itemsize
-    assert "strip" not in {row.name for row in kernel.scratch}
-    for found in (interpreted(made, (x, y)), emulated(made, (x, y), machine.grid)):
-        np.testing.assert_allclose(found[0], norms(x, y), rtol=1e-12 if dtype == F64 else 2e-3)
 
 
 def test_terms_are_added_in_float64():
