@@ -33,8 +33,8 @@ class Model:
 
 
 MODEL = Model()
-STATIC = "make the argument static: jit(f, static_argnums=...)."
-SHAPES = "The shapes and axes of arrays must be known: " + STATIC
+LARGEST = "compute with the largest size and a mask, np.where(np.arange(size) < n, x, 0.0)."
+SHAPES = "The shapes and axes of arrays must be known: " + LARGEST
 DRAW = (
     "Draw standard numbers, and scale and shift them (loc + scale * np.random.normal(size=n)), or "
     "use functrans.random."
@@ -70,8 +70,8 @@ INSTEAD = {
     "ACTIONS[i](x)": "For one of several functions, write functrans.lax.switch(i, ACTIONS, x).",
     "TABLE[i:i + 2]": "Instead of `TABLE[i:i + 2]`, write "
     "functrans.lax.dynamic_slice_in_dim(TABLE, i, n) for n elements, if that number is known, or "
-    + STATIC,
-    "range(i)": "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC,
+    + LARGEST,
+    "range(i)": "Use functrans.lax.fori_loop for a loop of this length, or " + LARGEST,
     "np.zeros(i)": SHAPES,
     "np.arange(i)": SHAPES,
     "np.eye(i)": SHAPES,
@@ -83,7 +83,7 @@ INSTEAD = {
     "x.reshape(i - 1, -1)": SHAPES,
     "(x * TABLE).reshape(i, -1)": SHAPES,
     "np.sin(x * TABLE).sum(axis=i - 2)": SHAPES,
-    "[x] * i": "The length of a list must be known: " + STATIC,
+    "[x] * i": "The length of a list must be known: " + LARGEST,
     "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
     "return the array.",
     "np.maximum.reduce([x, x])":
