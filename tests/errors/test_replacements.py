@@ -33,8 +33,9 @@ class Model:
 
 
 MODEL = Model()
+STATIC = "make the argument static: jit(f, static_argnums=...)."
 LARGEST = "compute with the largest size and a mask, np.where(np.arange(size) < n, x, 0.0)."
-SHAPES = "The shapes and axes of arrays must be known: " + LARGEST
+SHAPES = "The shapes and axes of arrays must be known: " + STATIC
 DRAW = (
     "Draw standard numbers, and scale and shift them (loc + scale * np.random.normal(size=n)), or "
     "use functrans.random."
@@ -70,8 +71,8 @@ INSTEAD = {
     "ACTIONS[i](x)": "For one of several functions, write functrans.lax.switch(i, ACTIONS, x).",
     "TABLE[i:i + 2]": "Instead of `TABLE[i:i + 2]`, write "
     "functrans.lax.dynamic_slice_in_dim(TABLE, i, n) for n elements, if that number is known, or "
-    + LARGEST,
-    "range(i)": "Use functrans.lax.fori_loop for a loop of this length, or " + LARGEST,
+    + STATIC,
+    "range(i)": "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC,
     "np.zeros(i)": SHAPES,
     "np.arange(i)": SHAPES,
     "np.eye(i)": SHAPES,
@@ -83,7 +84,7 @@ INSTEAD = {
     "x.reshape(i - 1, -1)": SHAPES,
     "(x * TABLE).reshape(i, -1)": SHAPES,
     "np.sin(x * TABLE).sum(axis=i - 2)": SHAPES,
-    "[x] * i": "The length of a list must be known: " + LARGEST,
+    "[x] * i": "The length of a list must be known: " + STATIC,
     "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
     "return the array.",
     "np.maximum.reduce([x, x])":
@@ -130,14 +131,15 @@ def said(call):
 def test_what_to_write_instead(expression, tmp_path):
     function, new = function_of(expression, tmp_path), INSTEAD[expression]
     is_code = new.startswith(("functrans.", "np."))
-    for call in (
-        lambda: jit(function)(1.5, 2),
-        lambda: vmap(function)(np.full(2, 1.5), np.full(2, 2)),
+    for call, known in (
+        (lambda: jit(function)(1.5, 2), STATIC),
+        (lambda: vmap(function)(np.full(2, 1.5), np.full(2, 2)), LARGEST),
     ):
         head, last = said(call)
         assert f" at user_code.py:2 (f), `return {expression}`" in head
         written = expression.removesuffix("(x)") if expression.startswith("ACTIONS") else expression
-        assert last == (f"Instead of `{written}`, write {new}." if is_code else new)
+        words = new.replace(STATIC, known)
+        assert last == (f"Instead of `{written}`, write {new}." if is_code else words)
     if is_code:
         found = jit(function_of(new, tmp_path))(1.5, 2)
         np.testing.assert_allclose(found, function(1.5, 2), rtol=1e-14)
