@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import compress
 from typing import Any, overload
 
@@ -126,7 +126,7 @@ def checkpoint(
         keep = POLICIES[policy]
     elif callable(policy):
         keep = policy
-    elif isinstance(policy, Sequence) and all(isinstance(name, str) for name in policy):
+    elif isinstance(policy, (Sequence, Set)) and all(isinstance(name, str) for name in policy):
         keep = keep_names(*policy)
     else:
         raise TypeError(

@@ -158,7 +158,8 @@ def scan_for(
     row_varying = [variance(x) for x in rows.leaves]
 
     def names(given: Any) -> list[str]:
-        return leaf_names(*(own or (f, (0, 1))), given)
+        function, positions = own or (f, (0, 1))
+        return leaf_names(function, positions, given)
 
     def stage_with(avals: Sequence[Aval]) -> Body:
         types = [*avals, *row_avals]
