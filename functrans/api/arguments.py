@@ -61,6 +61,21 @@ def check_callable(function: Any, transform: str) -> None:
         )
 
 
+def check_point(function: Callable[..., Any], transform: str, primals: Sequence[Any]) -> None:
+    """Raise unless a transform that takes a function and its arguments is given some."""
+    check_callable(function, transform)
+    if not primals:
+        try:
+            inspect.signature(function).bind()
+        except TypeError:
+            raise TypeError(
+                f"{transform} takes a function and its arguments: write {transform}(f, x), not "
+                f"{transform}(f)(x)"
+            ) from None
+        except Exception:  # a class's own `__getattr__` may raise anything
+            return
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """The name of a function in messages."""
     return probe(function, "__name__") or type(function).__name__

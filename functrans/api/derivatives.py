@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, overload
 
 from functrans import config
-from functrans.api.arguments import Argnums, aval_of_leaf, check_callable, name_of
+from functrans.api.arguments import Argnums, aval_of_leaf, check_callable, check_point, name_of
 from functrans.api.linear_maps import Pullback
 from functrans.api.problem import Problem, filled_tangents, forward_problem, matching
 from functrans.api.selection import Argnames, Which
@@ -274,7 +274,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     >>> pullback(np.array([1.0, 0.0]))
     (array([2., 0.]),)
     """
-    check_callable(function, "vjp")
+    check_point(function, "vjp", primals)
     problem = Problem(function, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
     point = problem.point()
     linear = point.linear

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from functrans import config
-from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.arguments import (
+    argument_name,
+    as_array,
+    aval_of_leaf,
+    check_point,
+    leaf_names,
+    name_of,
+)  # fmt: skip
 from functrans.api.flat import Flat
 from functrans.api.linear_maps import Pushforward
 from functrans.api.linearization import run
@@ -56,7 +63,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     >>> pushforward(1.0), pushforward(0.5)
     (np.float64(12.0), np.float64(6.0))
     """
-    check_callable(function, "linearize")
+    check_point(function, "linearize", primals)
     problem = forward_problem(function, primals, has_aux, "linearize")
     point = problem.point()
     linear = point.linear
@@ -104,12 +111,16 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     >>> transpose(np.array([3.0]))
     (array([3., 6.]),)
     """
-    check_callable(function, "linear_transpose")
+    check_point(function, "linear_transpose", examples)
     leaves, structure = tree.flatten(examples)
+
+    def names() -> list[str]:
+        return leaf_names(function, range(len(examples)), examples)
+
     avals = [
         x if isinstance(x, Aval) else Aval(tuple(x.shape), x.dtype) if hasattr(x, "shape")
-        else aval_of_leaf(as_array(x, lambda: argument_name(function, 0)))
-        for x in leaves
+        else aval_of_leaf(as_array(x, lambda i=i: names()[i]))
+        for i, x in enumerate(leaves)
     ]  # fmt: skip
     _check_floats(function, examples, avals)
     flat = Flat(function, structure, name_of(function))

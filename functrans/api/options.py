@@ -185,7 +185,7 @@ def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option:
         if count is not None and not -count <= number < count:
             raise ArgnumsError(
                 f"{option} names argument {number}, but {name_of(function)} takes {count} "
-                "positional arguments"
+                f"positional argument{'' if count == 1 else 's'}"
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import compress
 from typing import Any, overload
 
@@ -16,6 +16,7 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
+from functrans.ir.types import describe
 from functrans.ops.calls.budget import Budget
 from functrans.ops.calls.call import checkpoint_p
 from functrans.ops.elementwise.stop import named
@@ -123,8 +124,15 @@ def checkpoint(
         if policy not in POLICIES:
             raise ValueError(f"checkpoint has no policy {policy!r}: one of {', '.join(POLICIES)}")
         keep = POLICIES[policy]
+    elif callable(policy):
+        keep = policy
+    elif isinstance(policy, (Sequence, Set)) and all(isinstance(name, str) for name in policy):
+        keep = keep_names(*policy)
     else:
-        keep = policy if callable(policy) else keep_names(*policy)
+        raise TypeError(
+            "the policy of checkpoint is 'nothing', 'dots', a list of names or a function, not "
+            f"{describe(policy)}: write checkpoint(f)(x), not checkpoint(f, x)"
+        )
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if current.get() is None:

@@ -16,6 +16,7 @@ from functrans.lax.staging import (
     check_scalar_bool,
     closed,
     flattened,
+    single,
     staged,
 )
 from functrans.ops.arrays.structural import astype
@@ -62,7 +63,7 @@ def cond(
     >>> f(3.0), grad(f)(3.0), grad(f)(-3.0)
     (np.float64(9.0), np.float64(6.0), np.float64(-1.0))
     """
-    (pred,) = flattened([pred], "pred").leaves
+    pred = single(pred, "pred of cond")
     check_scalar_bool(pred, "pred of cond", BranchError)
     return _branch(pred, [false_fun, true_fun], operands, "cond")
 
@@ -96,7 +97,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> [lax.switch(i, [np.sin, np.cos, np.exp], 0.0) for i in range(3)]
     [np.float64(0.0), np.float64(1.0), np.float64(1.0)]
     """
-    (index,) = flattened([index], "index").leaves
+    index = single(index, "the index of switch")
     aval = aval_of_leaf(index)
     if aval.shape != () or aval.dtype.kind not in "iu":
         raise BranchError(f"the index of switch must be one integer, and is {aval}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf
+from functrans.api.arguments import aval_of_leaf, leaf_names
 from functrans.api.progress import Bar, Counter, every, titled
 from functrans.errors import CarryError
 from functrans.ir.types import Aval
@@ -22,6 +22,7 @@ from functrans.lax.staging import (
     check_scalar_bool,
     closed,
     flattened,
+    single,
     staged,
     steady,
 )
@@ -96,10 +97,12 @@ def while_loop(
 def _while(
     cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None,
     what: str, counts: bool = False, progress: str | None = None,
+    own: Callable[[Any, Any], Any] | None = None,
 ) -> Any:  # fmt: skip
     """A while loop, called ``what`` in messages.
 
-    If it ``counts``, the first leaf is an int64 that its body takes for a Python integer.
+    If it ``counts``, the first leaf is an int64 that its body takes for a Python integer. ``own``
+    is then the user's function of the two parts of the value, which ``body`` calls.
     """
     first = flattened(init, "init")
     if counts:
@@ -112,19 +115,24 @@ def _while(
         return value
 
     def holds(value: Any) -> Any:
-        (result,) = flattened([cond(value)], "the condition").leaves
+        result = single(cond(value), f"what cond of {what} returns")
         check_scalar_bool(result, f"what cond of {what} returns", CarryError)
         return result
 
+    def names(given: Any, function: Callable[..., Any] = body) -> list[str]:
+        return leaf_names(own, (0, 1), given[0]) if own else leaf_names(function, (0,), given)
+
     def stage_with(avals: Sequence[Aval]) -> Body:
         return steady(
-            lambda carry: staged(step, arguments, avals, what, "body", carry), first.leaves
+            lambda carry: staged(step, arguments, avals, what, "body", carry, names), first.leaves
         )
 
     looped, start = carried(stage_with, first, what)
     varying = looped.varying or None
     types = [aval_of_leaf(x) for x in start]
-    condition = staged(holds, arguments, types, what, "cond", varying)
+    condition = staged(
+        holds, arguments, types, what, "cond", varying, lambda given: names(given, cond)
+    )
     bodies = [condition, looped]
     (test, graph), captures = closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)
@@ -221,7 +229,7 @@ def fori_loop(
     """
     check_function(body, "body", "fori_loop", "i", "carry")
     for bound, name in ((lower, "lower"), (upper, "upper")):
-        aval = aval_of_leaf(*flattened([bound], name).leaves)
+        aval = aval_of_leaf(single(bound, f"{name} of fori_loop"))
         if aval.shape != () or aval.dtype.kind not in "iu":
             raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
@@ -238,7 +246,7 @@ def fori_loop(
         return state[0] < upper
 
     start = (astype(lower, np.int64), init)
-    return _while(below, step, start, max_steps, "fori_loop", True, progress)[1]
+    return _while(below, step, start, max_steps, "fori_loop", True, progress, body)[1]
 
 
 def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int) -> Any:
@@ -249,7 +257,8 @@ def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int)
     def numbered(value: Any, i: Any) -> tuple[Any, Any]:
         return body(i + first if isinstance(first, Tracer) or first else i, value), None
 
-    return scan_for(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
+    own = body, (1, 0)
+    return scan_for(numbered, init, numbers, None, False, 1, "fori_loop", counts=True, own=own)[0]
 
 
 def _counted_in_segments(

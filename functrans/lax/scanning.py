@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.api.arguments import leaf_names
 from functrans.api.mapping import vmap
 from functrans.api.progress import Bar, every, titled
 from functrans.api.recompute import checkpoint
@@ -131,8 +132,12 @@ def scan(
 def scan_for(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None, reverse: bool,
     unroll: int | bool, what: str, counts: bool = False,
+    own: tuple[Callable[..., Any], tuple[int, int]] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A scan, called ``what`` in messages; if it ``counts``, its elements are Python integers."""
+    """A scan, called ``what`` in messages; if it ``counts``, its elements are Python integers.
+
+    ``own`` is the user's function, if ``f`` calls it, and where it takes the carry and the element.
+    """
     first, rows = flattened(init, "init"), flattened(xs, "xs")
     steps = _length(rows, xs, length)
     row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
@@ -152,10 +157,14 @@ def scan_for(
 
     row_varying = [variance(x) for x in rows.leaves]
 
+    def names(given: Any) -> list[str]:
+        function, positions = own or (f, (0, 1))
+        return leaf_names(function, positions, given)
+
     def stage_with(avals: Sequence[Aval]) -> Body:
         types = [*avals, *row_avals]
         return steady(
-            lambda carry: staged(step, arguments, types, what, "f", [*carry, *row_varying]),
+            lambda carry: staged(step, arguments, types, what, "f", [*carry, *row_varying], names),
             first.leaves,
         )
 
@@ -299,7 +308,13 @@ def map(
     """
     check_function(f, "f", "map", "x")
     if batch_size is None:
-        return scan(lambda carry, x: (carry, f(x)), None, xs, progress=progress)[1]
+
+        def step(carry: Any, x: Any) -> Any:
+            return carry, f(x)
+
+        if progress is not None:
+            return scan(step, None, xs, progress=progress)[1]
+        return scan_for(step, None, xs, None, False, 1, "scan", own=(f, (0, 0)))[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
     rows = flattened(xs, "xs")

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.arguments import as_array, aval_of_leaf, name_of
+from functrans.api.arguments import as_array, aval_of_leaf, leaf_names, name_of
 from functrans.api.flat import Flat
-from functrans.errors import BranchError, CarryError
+from functrans.errors import BranchError, CarryError, DtypeError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
 from functrans.ops.arrays.promotion import result_type
@@ -41,6 +41,14 @@ def flattened(value: Any, what: str) -> Tree:
 
     arrays = [as_array(x, lambda i=i: name(i)) for i, x in enumerate(leaves)]
     return Tree(arrays, structure, tuple(map(aval_of_leaf, arrays)))
+
+
+def single(value: Any, what: str) -> Any:
+    """A value that must be one array or number; a pytree of one leaf is accepted, too."""
+    leaves = tree.leaves(value)
+    if len(leaves) != 1:
+        raise DtypeError(f"{what} must be one number, and is {describe(value)}")
+    return as_array(leaves[0], lambda: what)
 
 
 class Body(NamedTuple):
@@ -85,13 +93,18 @@ def check_function(function: Any, role: str, operation: str, *given: str) -> Non
 
 def staged(
     function: Callable[..., Any], structure: Structure, avals: Sequence[Aval], kind: str, name: str,
-    varying: Sequence[Names] | None = None,
+    varying: Sequence[Names] | None = None, names: Callable[[Any], list[str]] | None = None,
 ) -> Body:  # fmt: skip
     """Trace ``function(*structure.unflatten(tracers))`` without values.
 
     ``kind`` is the operation of which the function is a part, ``name`` its name in messages.
-    ``varying`` are the enclosing named axes along which the arguments vary.
+    ``varying`` are the enclosing named axes along which the arguments vary. ``names`` gives the
+    names of the leaves of the arguments, if ``function`` is not the user's own.
     """
+
+    def argument(i: int) -> str:
+        given = structure.unflatten(range(structure.num_leaves))
+        return (names(given) if names else leaf_names(function, range(len(given)), given))[i]
 
     def result_name(i: int, result: Structure) -> str:
         path = tree.paths(result.unflatten(range(result.num_leaves)))[i]
@@ -99,10 +112,10 @@ def staged(
 
     flat = Flat(function, structure, name, result_name)
     if scope() is None or varying is None:
-        traced = stage(flat, avals, kind=kind)
+        traced = stage(flat, avals, kind=kind, name=argument)
         return Body(traced.graph, traced.captures, flat.result)
 
-    traced = stage(declaring(flat, varying), avals, kind=kind)
+    traced = stage(declaring(flat, varying), avals, kind=kind, name=argument)
     inputs = [*varying, *map(variance, traced.captures)]
     return Body(traced.graph, traced.captures, flat.result, of_outputs(traced.graph, inputs))
 

@@ -42,8 +42,15 @@ OF_MATH = {
 """The equivalents on traced values of functions of `math` and `cmath`."""
 
 _STATIC = "make the argument static: jit(f, static_argnums=...)"
+_LARGEST = "compute with the largest size and a mask, np.where(np.arange(size) < n, x, 0.0)"
+_REPEATS = ("vmap", "scan", "while_loop", "fori_loop")
 
 _UNKNOWN = object()
+
+
+def for_cause(advice: str, cause: str) -> str:
+    """The advice where ``cause`` traces: sizes that differ in each example cannot be static."""
+    return advice.replace(_STATIC, _LARGEST) if cause in _REPEATS else advice
 
 
 def instead(integer: bool = False) -> str:

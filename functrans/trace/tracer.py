@@ -27,7 +27,7 @@ from functrans.trace.bytecode import is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
-from functrans.trace.replacement import instead, of_builtin, purpose
+from functrans.trace.replacement import for_cause, instead, of_builtin, purpose
 from functrans.trace.source import asks_for_user, located, user_source
 from functrans.trace.views import View, assign
 
@@ -262,7 +262,8 @@ class Tracer(Operators):
     def _rounded(self, function: Callable[[Any], int]) -> int:
         """The result of one of Python's roundings, which loses no derivative."""
         value = self._known_value
-        return self._integer("an integer") if value is UNKNOWN else function(value.item())
+        wanted = f"math.{function.__name__}()"
+        return self._integer(wanted) if value is UNKNOWN else function(value.item())
 
     def __index__(self) -> int:
         return self._integer("an index")
@@ -277,9 +278,10 @@ class Tracer(Operators):
         if value is UNKNOWN:
             self._owner.refused(self)
             wanted = purpose() if wanted == "an index" else wanted
+            advice = for_cause(instead(integer=True) or _INTEGER, self._owner.cause)
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
-                f"{self._no_value()}.\n{instead(integer=True) or _INTEGER}"
+                f"{self._no_value()}.\n{advice}"
             )
             self._owner.refusal = error
             raise error

@@ -21,6 +21,7 @@ from functrans.ops.elementwise.compare import less
 from functrans.ops.indexing.gather import gather, scatter_set
 from functrans.ops.indexing.within import within
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.replacement import for_cause
 from functrans.trace.source import located, user_source
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -87,11 +88,13 @@ _WIDE = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def _refuse(bound: Any) -> None:
+    advice = (
+        "For n elements from a traced start on, write x[start : start + n] with a number n, or "
+        "make the argument static: jit(f, static_argnums=...)."
+    )
     raise TracerIndexError(
         f"the bounds of a slice must be known, they decide its size{located(user_source())}; this "
-        f"one is traced by {bound._owner.kind}.\n"
-        "For n elements from a traced start on, write x[start : start + n] with a number n; or "
-        "make what it is computed from static: jit(f, static_argnums=...)."
+        f"one is traced by {bound._owner.kind}.\n{for_cause(advice, bound._owner.cause)}"
     )
 
 
