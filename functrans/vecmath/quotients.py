@@ -24,7 +24,6 @@ import numpy as np
 from functrans.loop.scalar import (
     Scalar,
     const,
-    convert,
     eq,
     floor,
     fma,
@@ -243,10 +242,9 @@ def lgamma_difference(x: Scalar, step: Scalar) -> Scalar:
     return where(inside, where(step < 0, -value, value), np.nan)
 
 
-def polygamma_difference(x: Scalar, step: Scalar, n: int) -> Scalar:
+@in_float64
+def polygamma_difference(x: Scalar, step: Scalar, *, n: int) -> Scalar:
     """``polygamma(n, x + step) - polygamma(n, x)``, relatively accurate for positive arguments."""
-    dtype = x.dtype
-    x, step = convert(x, np.float64), convert(step, np.float64)
     positive = (x > 0) & (x + step > 0)
     start, size = where(positive, x, 1.0), where(positive, step, 0)
     factor = float(math.factorial(n))
@@ -265,8 +263,8 @@ def polygamma_difference(x: Scalar, step: Scalar, n: int) -> Scalar:
     else:
         series = series - log1p(size / raised)
     result = (total + series) * (-1.0) ** (n + 1)
-    end, begin = (polygamma(y, n) if n else digamma(y) for y in (x + step, x))
-    return convert(unlikely(~positive, end - begin, result), dtype)
+    end, begin = (polygamma(y, n=n) if n else digamma(y) for y in (x + step, x))
+    return unlikely(~positive, end - begin, result)
 
 
 def _polygamma_of_positive(x: Scalar, n: int) -> Scalar:
@@ -295,10 +293,9 @@ def _cotangent_polynomial(n: int) -> list[float]:
     return coefficients
 
 
-def polygamma(x: Scalar, n: int) -> Scalar:
+@in_float64
+def polygamma(x: Scalar, *, n: int) -> Scalar:
     """The n-th derivative of `digamma`, for ``n`` from 1 up; infinite at its poles."""
-    dtype = x.dtype
-    x = convert(x, np.float64)
     negative = x < 0
     a = abs(x)
     positive = _polygamma_of_positive(where(negative, a + 1.0, a), n)
@@ -307,4 +304,4 @@ def polygamma(x: Scalar, n: int) -> Scalar:
     result = unlikely(negative, -reflected if n % 2 else reflected, positive)
     pole = (x <= 0) & eq(floor(x), x) & (x > -np.inf)
     result = where(pole, np.inf if n % 2 else -np.inf, result)
-    return convert(where(eq(x, -np.inf), np.nan, result), dtype)
+    return where(eq(x, -np.inf), np.nan, result)
