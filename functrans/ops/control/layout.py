@@ -112,6 +112,9 @@ class Scan(NamedTuple):
     n_consts: int
     n_carry: int
 
+    n_counts = 0
+    """The number of results between the carry and the stacks."""
+
     @classmethod
     def of(cls, eqn: Eqn) -> Scan:
         """The scan of an equation."""
@@ -129,6 +132,15 @@ class Scan(NamedTuple):
     def but(self, **changes: Any) -> Scan:
         """A copy with some parameters changed."""
         return self._replace(**changes)
+
+    def of_body(self, body: Graph, more_consts: int, more_carry: int) -> Scan:
+        """The scan of a body that takes more values, after its own consts and after its carry."""
+        n_consts, n_carry = self.n_consts + more_consts, self.n_carry + more_carry
+        return self.but(body=body, n_consts=n_consts, n_carry=n_carry)
+
+    def of_parts(self, transform: Any, n_consts: int, n_carry: int) -> Scan:
+        """The scan with a transformed body, which takes other numbers of values."""
+        return self.but(body=transform(self.body), n_consts=n_consts, n_carry=n_carry)
 
     @property
     def params(self) -> dict[str, Any]:
