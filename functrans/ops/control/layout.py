@@ -112,9 +112,6 @@ class Scan(NamedTuple):
     n_consts: int
     n_carry: int
 
-    n_counts = 0
-    """The number of results between the carry and the stacks."""
-
     @classmethod
     def of(cls, eqn: Eqn) -> Scan:
         """The scan of an equation."""

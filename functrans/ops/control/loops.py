@@ -49,7 +49,8 @@ def jvp(
     results = loop.of_body(body, len(dc), len(di)).bind(
         steps, [*consts, *each(consts_dot)], [*init, *each(init_dot)], [*xs, *each(xs_dot)]
     )
-    carry, carry_dot, count, ys_out, ys_dot = cut(results, n_carry, len(di), loop.n_counts, n_ys)
+    n_counts = len(results) - len(body.outputs)
+    carry, carry_dot, count, ys_out, ys_dot = cut(results, n_carry, len(di), n_counts, n_ys)
     return (
         [*carry, *count, *ys_out],
         [
@@ -77,10 +78,9 @@ class MappedBody(NamedTuple):
             for x, axis, mapped in zip(init, axes, self.carry, strict=True)
         ]
         stacks = (None if axis is None else axis + 1 for axis in self.ys)
-        return (
-            loop.of_body(self.graph, 0, 0).bind(steps, consts, init, xs),
-            [*self.carry, *(None,) * loop.n_counts, *stacks],
-        )
+        results = loop.of_body(self.graph, 0, 0).bind(steps, consts, init, xs)
+        counts = (None,) * (len(results) - len(self.graph.outputs))
+        return results, [*self.carry, *counts, *stacks]
 
 
 def map_body(
@@ -105,4 +105,6 @@ def in_parts(loop: Loop, operands: Sequence[Any], *, transform: Any) -> Sequence
     """Apply the loop to pairs of real and imaginary parts."""
     steps, *parts = loop.parts(operands)
     consts, init, xs = map(flattened, parts)
-    return loop.of_parts(transform, len(consts), len(init)).bind(steps, consts, init, xs)
+    apart = loop.of_parts(transform, len(consts), len(init))
+    results: Sequence[Any] = apart.bind(steps, consts, init, xs)
+    return results

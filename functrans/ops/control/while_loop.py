@@ -56,9 +56,6 @@ class While(NamedTuple):
     room: int | None = None
     """The length of the stacks, once the steps have been counted."""
 
-    n_counts = 1
-    """The number of results between the carry and the stacks."""
-
     @property
     def length(self) -> int:
         """The leading extent of the stacks."""
