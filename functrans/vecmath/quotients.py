@@ -35,7 +35,15 @@ from functrans.loop.scalar import (
 from functrans.vecmath.exponential import LOG2_E, exp
 from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p
-from functrans.vecmath.polynomial import fast_two_sum, horner, in_float64, is_nan, scale, two_sum
+from functrans.vecmath.polynomial import (
+    Pair,
+    fast_two_sum,
+    horner,
+    in_float64,
+    is_nan,
+    scale,
+    two_sum,
+)
 from functrans.vecmath.stirling import correction, log2_gamma, power_of_pair
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
@@ -132,16 +140,20 @@ def _signed_sinpi(x: Scalar) -> Scalar:
     return where(x < 0, -sine, sine)
 
 
+def _arguments(a: Scalar, b: Scalar, usual: Scalar, mirrored: _Positive) -> Pair:
+    """Positive finite arguments, which are those of the function unless they are unusual."""
+    p = unlikely(~usual, mirrored.p, minimum(a, b))
+    q = unlikely(~usual, mirrored.q, maximum(a, b))
+    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
+    return where(inside, p, 1.0), where(inside, q, 1.0)
+
+
 @in_float64
 def betaln(a: Scalar, b: Scalar) -> Scalar:
     """The logarithm of the absolute value of the beta function."""
     low, high = minimum(a, b), maximum(a, b)
-    usual = (low > 0) & (high < np.inf)
-    mirrored = _positive(a, b)
-    p = unlikely(~usual, mirrored.p, low)
-    q = unlikely(~usual, mirrored.q, high)
-    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
-    value = _betaln_of_positive(where(inside, p, 1.0), where(inside, q, 1.0))
+    usual, mirrored = (low > 0) & (high < np.inf), _positive(a, b)
+    value = _betaln_of_positive(*_arguments(a, b, usual, mirrored))
     signed = where(mirrored.inverted, -value, value)
     rare = where(eq(abs(mirrored.factor), np.inf), np.inf, signed + log(abs(mirrored.factor)))
     at_infinity = where(low > 0, const(-np.inf, a.dtype), np.inf)
@@ -154,12 +166,8 @@ def betaln(a: Scalar, b: Scalar) -> Scalar:
 def beta(a: Scalar, b: Scalar) -> Scalar:
     """The beta function, ``gamma(a) gamma(b) / gamma(a + b)``."""
     low, high = minimum(a, b), maximum(a, b)
-    usual = (low > 0) & (high < np.inf)
-    mirrored = _positive(a, b)
-    p = unlikely(~usual, mirrored.p, low)
-    q = unlikely(~usual, mirrored.q, high)
-    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
-    value = _beta_of_positive(where(inside, p, 1.0), where(inside, q, 1.0))
+    usual, mirrored = (low > 0) & (high < np.inf), _positive(a, b)
+    value = _beta_of_positive(*_arguments(a, b, usual, mirrored))
     factor = mirrored.factor
     rare = where(mirrored.inverted, factor / value, factor * value)
     rare = where(eq(abs(factor), np.inf), np.inf, rare)

@@ -140,7 +140,7 @@ def _of_known_order(
     def numpy(x: Any, *, n: int) -> Any:
         return of_low[n](x) if n < len(low) else ufunc(n, x)
 
-    family = computed(
+    family: Primitive = computed(
         f"{name}_whole", numpy, domain, lambda x, out, *, n: slope(family, x, out, n),
         scalar=scalar, params=[{"n": 2}, {"n": 0}, {"n": 1}],
     )  # fmt: skip

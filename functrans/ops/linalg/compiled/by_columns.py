@@ -23,6 +23,7 @@ from functrans.loop.footprints import reals_of_gesdd
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.decompositions import DOUBLE, Decompositions, block
 from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
 
@@ -84,7 +85,7 @@ class Copies(Decompositions):
         )  # fmt: skip
         right = self.unit if b is None else self.at_given(b)
         return (
-            self._require(self._regular(factors), SINGULAR),
+            ensure(self._regular(factors), SINGULAR),
             self.filled(x, n, columns, right),
             getrs,
             self.handed(self.results, n, columns, self.of(x)),
@@ -341,7 +342,7 @@ class Copies(Decompositions):
 
     def succeeded(self, status: int) -> Statement:
         """Fail unless a routine reports success."""
-        return self._require(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)
+        return ensure(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)
 
 
 class InDouble(Copies):

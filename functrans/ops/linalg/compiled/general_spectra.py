@@ -17,6 +17,7 @@ from functrans.loop.failures import (
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, maximum, minimum, where
 from functrans.loop.statements import Buffer, Reduce, load, local
+from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.by_columns import Element, InDouble, Number, Parts
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
@@ -44,7 +45,7 @@ class _Spectra(InDouble):
 
         return (
             Reduce((finite,), ("and",), (all_good,), loops),
-            self._require(finite, status),
+            ensure(finite, status),
             self.filled(a, n, n, element),
         )
 
