@@ -25,7 +25,7 @@ from functrans.ops.arrays.structural import (
     astype,
     broadcast_to,
     expand_axes,
-    place,
+    in_lanes,
     repeated,
     reshape,
 )
@@ -86,9 +86,7 @@ def _transpose_concatenate(cotangent: Any, *parts: Any, axis: int) -> list[Any]:
 
 
 def _batch_concatenate(operands: Any, axes: Any, *, axis: int) -> tuple[Any, int]:
-    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-    parts = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True)]
-    return concatenate(parts, axis=axis + 1), 0
+    return concatenate(in_lanes(operands, axes), axis=axis + 1), 0
 
 
 def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:

@@ -17,7 +17,7 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph, Var, inner_graphs, with_graphs
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import place
+from functrans.ops.arrays.structural import in_lanes
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.trace.trace import Trace
@@ -50,9 +50,8 @@ def _token(*avals: Aval, lanes: tuple[int, ...], **params: Any) -> Aval:
 def _batch(
     apply: Primitive, operands: Sequence[Any], axes: Sequence[int | None], **params: Any
 ) -> tuple[Any, int]:
-    (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
-    mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
-    return apply(*mapped, **{**params, "lanes": (size, *params["lanes"])}), 0
+    mapped = in_lanes(operands, axes)
+    return apply(*mapped, **{**params, "lanes": (mapped[0].shape[0], *params["lanes"])}), 0
 
 
 def _do_nothing(*values: Any) -> None:

@@ -15,6 +15,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import promote
 from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.slicing import update_slice
+from functrans.ops.arrays.structural import batch_along
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
@@ -76,10 +77,6 @@ def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
     return scaled_at(transformed, axis, *after)
 
 
-def _batch(operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
-    return trigonometric_p(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
-
-
 trigonometric_p: Primitive = primitive(
     "trigonometric_transform",
     infer=_infer,
@@ -87,7 +84,7 @@ trigonometric_p: Primitive = primitive(
     linear=LINEAR,
     sparsity=lambda x, *, axis, **params: along(x, x.aval, axis),
     transpose=[_transposed],
-    batch=_batch,
+    batch=lambda *args, **params: batch_along(trigonometric_p)(*args, **params),
     prepare=lambda x, **params: (promote(in_floats, (x,)), params),
     samples=cases(
         *(

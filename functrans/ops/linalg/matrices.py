@@ -23,9 +23,9 @@ from functrans.ops.arrays.structural import (
     broadcast_to,
     cast,
     expand_axes,
+    in_lanes,
     iota,
     move_axis,
-    place,
     reduce_sum,
     reshape,
     transpose,
@@ -305,8 +305,7 @@ def _forms(name: str, emit: Emit, of_nothing: bool) -> dict[str, Any]:
 
 def batch_together(op: Primitive, operands: Any, axes: Any, **params: Any) -> tuple[Any, int]:
     """The batching rule of an operation on several stacks, all of which get the mapped axis."""
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True)), **params), 0
+    return op(*in_lanes(operands, axes), **params), 0
 
 
 def only(place: int, eqn: Eqn, wanted: Sequence[bool], of: Primitive, **params: Any) -> Eqn:
