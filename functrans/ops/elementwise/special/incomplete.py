@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive
-from functrans.lazily import lazy
-from functrans.ops.compiled.emission import by_loops
+from functrans.ops.compiled.emission import Emit, by_loops
+from functrans.ops.define import on_compiling
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -34,22 +34,10 @@ from functrans.ops.elementwise.special.scipy import (
 )
 from functrans.ops.samples import reals
 
-_lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
-_upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
-_inverse_of_lower_gamma = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammaincinv"
-)
-_inverse_of_upper_gamma = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammainccinv"
-)
-_lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
-_upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
-_inverse_of_lower_beta = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betaincinv"
-)
-_inverse_of_upper_beta = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betainccinv"
-)
+
+def _by_loops(rule: str) -> Emit:
+    return by_loops(on_compiling(f"elementwise.compiled.incomplete_{rule}"))
+
 
 # -- gamma -----------------------------------------------------------------------------------------
 
@@ -86,21 +74,21 @@ _LOWER_GAMMA = (lambda a, x: gammainc_n(a, x, n=1)), gamma_density
 _UPPER_GAMMA = tuple(map(negative, _LOWER_GAMMA))
 
 gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT, *_LOWER_GAMMA, emit=by_loops(_lower_gamma)
+    "gammainc", _ORDER_AND_POINT, *_LOWER_GAMMA, emit=_by_loops("gamma:gammainc")
 )
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT, *_UPPER_GAMMA, emit=by_loops(_upper_gamma)
+    "gammaincc", _ORDER_AND_POINT, *_UPPER_GAMMA, emit=_by_loops("gamma:gammaincc")
 )
 
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
     "gammaincinv", _ORDER_AND_PROBABILITY, solved_for(1, *_LOWER_GAMMA, quotient=ratio),
-    emit=by_loops(_inverse_of_lower_gamma),
+    emit=_by_loops("gamma_inverse:gammaincinv"),
 )  # fmt: skip
 gammainccinv: Primitive = special(
     "gammainccinv", _ORDER_AND_PROBABILITY, solved_for(1, *_UPPER_GAMMA, quotient=ratio),
-    emit=by_loops(_inverse_of_upper_gamma),
+    emit=_by_loops("gamma_inverse:gammainccinv"),
 )  # fmt: skip
 
 # -- beta ------------------------------------------------------------------------------------------
@@ -161,15 +149,17 @@ _LOWER_BETA = (
 )
 _UPPER_BETA = tuple(map(negative, _LOWER_BETA))
 
-betainc: Primitive = special("betainc", _SHAPES_AND_POINT, *_LOWER_BETA, emit=by_loops(_lower_beta))
+betainc: Primitive = special(
+    "betainc", _SHAPES_AND_POINT, *_LOWER_BETA, emit=_by_loops("beta:betainc")
+)
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT, *_UPPER_BETA, emit=by_loops(_upper_beta)
+    "betaincc", _SHAPES_AND_POINT, *_UPPER_BETA, emit=_by_loops("beta:betaincc")
 )
 betaincinv: Primitive = special(
     "betaincinv", _SHAPES_AND_POINT, solved_for(2, *_LOWER_BETA, quotient=ratio),
-    emit=by_loops(_inverse_of_lower_beta),
+    emit=_by_loops("beta_inverse:betaincinv"),
 )  # fmt: skip
 betainccinv: Primitive = special(
     "betainccinv", _SHAPES_AND_POINT, solved_for(2, *_UPPER_BETA, quotient=ratio),
-    emit=by_loops(_inverse_of_upper_beta),
+    emit=_by_loops("beta_inverse:betainccinv"),
 )  # fmt: skip
