@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from functrans import vecmath
-from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ir.primitive import Primitive, bind, not_differentiable
 from functrans.ir.types import is_complex
 from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import promote
@@ -150,7 +150,7 @@ def _of_known_order(
 
         @composed(low[n])
         def function(x: Any) -> Any:
-            return family(*promote(promotion, (x,)), n=n)
+            return bind(family, promote(promotion, (x,)), {"n": n})
 
         return function
 
