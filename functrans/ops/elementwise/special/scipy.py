@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import truediv
 from typing import Any
 
@@ -163,13 +162,16 @@ def ordered(
     Orders are cast to the dtype of the other operands, as in any equation.
     """
     ufunc = lazy(f"scipy.special:{name}")
-    numpy = partial(_with_integers, ufunc, counts)
+
+    def numpy(*operands: Any) -> Any:
+        return _with_integers(ufunc, operands, counts)
+
     op = computed(name, numpy, samples, *slopes)
     protocols.ufuncs[name] = op
     return op
 
 
-def _with_integers(ufunc: Lazy, counts: Sequence[int], *operands: Any) -> Any:
+def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) -> Any:
     """SciPy's function by its integer loops for each element whose orders are whole numbers."""
     orders = [np.asarray(operands[i]) for i in counts]
     whole: Any = True
