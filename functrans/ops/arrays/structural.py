@@ -44,14 +44,10 @@ _add = np.add.reduce
 _empty = np.empty
 
 
-def _reshape(x: Any, *, shape: Shape) -> Any:
-    return x.reshape(shape) if isinstance(x, _ndarray) else np.reshape(x, shape)
-
-
 reshape_p = primitive(
     "reshape",
     infer=_infer_reshape,
-    numpy=_reshape,
+    numpy=lambda x, *, shape: x.reshape(shape) if isinstance(x, _ndarray) else np.reshape(x, shape),
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
     transpose_moves=True,

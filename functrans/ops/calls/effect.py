@@ -82,10 +82,6 @@ first_token: Primitive = primitive(
 """The first token of a graph with these inputs: each application of the graph has its own."""
 
 
-def _transpose_of_tied(cotangents: Sequence[Any], *operands: Any) -> list[Any | None]:
-    return [*_each_tied(cotangents, operands[-1]), None]
-
-
 def _each_tied(values: Sequence[Any | None], token: Any) -> list[Any | None]:
     present = iter(tied(*(x for x in values if x is not None), token))
     return [None if x is None else next(present) for x in values]
@@ -96,7 +92,7 @@ tied: Primitive = primitive(
     infer=lambda *avals: avals[:-1],
     numpy=lambda *values: tuple(np.array(x)[()] for x in values[:-1]),
     jvp=lambda primals, tangents, outs: _each_tied(tangents[:-1], primals[-1]),
-    transpose=_transpose_of_tied,
+    transpose=lambda cotangents, *operands: [*_each_tied(cotangents, operands[-1]), None],
     batch=lambda operands, axes: (tied(*operands), tuple(axes[:-1])),
     sparsity=lambda *operands: [x.pattern for x in operands[:-1]],
     several=True,

@@ -98,6 +98,19 @@ def fixpoint(start: Flags, step: Callable[[Flags], tuple[Flags, T]]) -> tuple[Fl
         flags = grown
 
 
+def taking(make: Callable[..., Any], names: Sequence[str]) -> Callable[[Any], Any]:
+    """A decorator of rules, which then take the parameters of these names as one record."""
+
+    def decorated(rule: Any) -> Any:
+        def slot(*args: Any, **params: Any) -> Any:
+            record = make(**{name: params.pop(name) for name in names})
+            return rule(record, *args, **params)
+
+        return slot
+
+    return decorated
+
+
 STEPS = interned((), np.dtype(np.int64))
 """The type of the number of steps."""
 

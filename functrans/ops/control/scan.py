@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import GROWS, Aval, interned
 from functrans.lazily import lazy
@@ -38,6 +37,7 @@ from functrans.ops.control.layout import (
     spread,
     stacked,
     strong,
+    taking,
     where,
     where_not,
 )
@@ -222,17 +222,8 @@ _emit = Emit(
 
 
 def _define(name: str) -> Primitive:
-    def rule(function: Any) -> Any:
-        def slot(
-            *args: Any, body: Graph, length: int, reverse: bool, n_consts: int, n_carry: int,
-            **more: Any,
-        ) -> Any:  # fmt: skip
-            scan = Scan(defined, body, length, reverse, n_consts, n_carry)
-            return function(scan, *args, **more)
-
-        return slot
-
-    defined = primitive(
+    rule = taking(lambda **params: Scan(defined, **params), Scan._fields[1:])
+    defined: Primitive = primitive(
         name,
         infer=rule(_infer),
         numpy=rule(_evaluate),

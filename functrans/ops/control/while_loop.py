@@ -36,6 +36,7 @@ from functrans.ops.control.layout import (
     new_stack,
     stacked,
     strong,
+    taking,
     undivided,
     where_not,
 )
@@ -208,15 +209,7 @@ def _batch(
 # -- the primitive ---------------------------------------------------------------------------------
 
 
-def _rule(function: Any) -> Any:
-    def slot(
-        *args: Any, cond: Graph, body: Graph, n_consts: int, n_carry: int, max_steps: int | None,
-        room: int | None, **more: Any,
-    ) -> Any:  # fmt: skip
-        return function(While(cond, body, n_consts, n_carry, max_steps, room), *args, **more)
-
-    return slot
-
+_rule = taking(While, While._fields)
 
 while_p: Primitive = primitive(
     "while_loop",

@@ -61,10 +61,6 @@ def _promoted_complex(x: Any, **params: Any) -> Any:
     return promote(as_complex, (x,)), params
 
 
-def _promoted_real(x: Any, **params: Any) -> Any:
-    return promote(in_floats, (x,)), params
-
-
 # -- complex to complex ----------------------------------------------------------------------------
 
 
@@ -151,7 +147,7 @@ rfft_p: Primitive = primitive(
     transpose=[_transpose_rfft],
     batch=lambda *args, **params: batch_along(rfft_p)(*args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:rfft"),
-    prepare=_promoted_real,
+    prepare=lambda x, **params: (promote(in_floats, (x,)), params),
     samples=cases(
         ((4,), {"axis": 0, "norm": "backward"}), ((5,), {"axis": 0, "norm": "backward"}),
         ((3, 2), {"axis": 0, "norm": "ortho"}), ((2, 6), {"axis": 1, "norm": "forward"}),

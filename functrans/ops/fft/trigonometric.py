@@ -60,10 +60,6 @@ def _infer(x: Aval, *, kind: str, type: int, axis: int) -> Aval:
     return x.update()
 
 
-def _transform(x: Any, *, kind: str, type: int, axis: int) -> Any:
-    return _TRANSFORMS[kind](x, type=type, axis=axis)
-
-
 def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
     other = _TRANSPOSES[kind, type]
     n = x.shape[axis]
@@ -80,7 +76,7 @@ def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
 trigonometric_p: Primitive = primitive(
     "trigonometric_transform",
     infer=_infer,
-    numpy=_transform,
+    numpy=lambda x, *, kind, type, axis: _TRANSFORMS[kind](x, type=type, axis=axis),
     linear=LINEAR,
     sparsity=lambda x, *, axis, **params: along(x, x.aval, axis),
     transpose=[_transposed],

@@ -82,10 +82,6 @@ def _batch_solve(op: Primitive, operands: Any, axes: Any, params: Any) -> tuple[
     return reshape(op(a, columns, **params), shape=b.shape), b.ndim - 1
 
 
-def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
-    return np.linalg.solve(a.mT if transpose_a else a, b)
-
-
 def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
     residual = matmul(transposed(da) if transpose_a else da, out)
     # negative before it is solved for: the transpose then solves for the cotangent itself, as that
@@ -100,7 +96,7 @@ def _of(transpose_a: bool) -> dict[str, bool]:
 solve_p: Primitive = primitive(
     "solve",
     infer=lambda a, b, *, transpose_a: _solution(a, b),
-    numpy=_solve,
+    numpy=lambda a, b, *, transpose_a: np.linalg.solve(a.mT if transpose_a else a, b),
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
     quotient=0,

@@ -350,6 +350,15 @@ def filled_by_matrix(function: Callable[..., Any], operands: Sequence[Any], *out
     return outs if len(outs) > 1 else outs[0]
 
 
+def real_of_real(result: Any, x: Any, what: str) -> Any:
+    """A function of a matrix, which must be real if the matrix is."""
+    if np.iscomplexobj(result) and not np.iscomplexobj(x):
+        raise np.linalg.LinAlgError(
+            f"the {what} of this real matrix is complex: convert it by .astype(complex)"
+        )
+    return result
+
+
 # -- samples ---------------------------------------------------------------------------------------
 
 
