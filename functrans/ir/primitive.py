@@ -98,7 +98,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from sys import _getframe, modules
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -110,7 +110,6 @@ from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, Shape, interned, is_bfloat16
 from functrans.lazily import Catalogue
 from functrans.locks import lock
-from functrans.records import dataclass
 
 if TYPE_CHECKING:
     from functrans.ir.graph import Eqn, Graph

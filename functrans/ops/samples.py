@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,22 +72,22 @@ _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
 
 
 def broadcasting(
-    *domains: Domain, params: Mapping[str, Any] = MappingProxyType({}), brief: bool = False
+    *domains: Domain, params: Sequence[Mapping[str, Any]] = ({},), brief: bool = False
 ) -> Samples:
     """Samples for an elementwise primitive: operands from their domains, in shapes that broadcast.
 
-    With ``brief``, in one combination of shapes and one with empty arrays only.
+    Each of the ``params`` is tried. With ``brief``, there is one combination of shapes, and one
+    with empty arrays only.
     """
     combinations = _SHAPES[len(domains)]
     if brief:
         combinations = (combinations[min(len(domains), 2)], combinations[-1])
 
     def draw(rng: np.random.Generator) -> Iterator[Sample]:
-        for shapes in combinations:
-            yield Sample(
-                tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True)),
-                dict(params),
-            )
+        for tried in params:
+            for shapes in combinations:
+                operands = (d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True))
+                yield Sample(tuple(operands), dict(tried))
 
     return draw
 

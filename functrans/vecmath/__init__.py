@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from functrans.lazily import homes, lazy
 
 _NAMES = {
-    "bessel": "bessel_i bessel_k i0 i0e i1 i1e k0 k0e k1 k1e",
-    "bessel_waves": "bessel_j bessel_y j0 j1 y0 y1",
+    "bessel": "bessel_i bessel_k",
+    "bessel_waves": "bessel_j bessel_y",
     "divergence": "kl_div pseudo_huber rel_entr",
     "exponential": "exp exp2 expm1 sigmoid",
     "exponential_integral": "exp1 expi",

@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the orders 0 and 1, and of integer orders from 2 up.
+"""Modified Bessel functions of integer orders from 0 up.
 
 Up to 8, I is an even (or odd) polynomial in ``x``; from 8 up, ``sqrt(x) e**-x I(x)`` is a
 polynomial in ``1 / x`` for the orders 0 and 1, from which that of order 2 follows.
@@ -206,30 +206,6 @@ def _scaled_i(x: Scalar, order: int) -> Scalar:
     return _odd(x, where(is_nan(x), x, where(a < 8.0, small, value)), order)
 
 
-@floating
-def i0(x: Scalar) -> Scalar:
-    """The modified Bessel function of the first kind of order 0."""
-    return _i(x, 0)
-
-
-@floating
-def i1(x: Scalar) -> Scalar:
-    """The modified Bessel function of the first kind of order 1."""
-    return _i(x, 1)
-
-
-@floating
-def i0e(x: Scalar) -> Scalar:
-    """``e**-abs(x) I0(x)``."""
-    return _scaled_i(x, 0)
-
-
-@floating
-def i1e(x: Scalar) -> Scalar:
-    """``e**-abs(x) I1(x)``."""
-    return _scaled_i(x, 1)
-
-
 def _small_k(x: Scalar, order: int) -> Scalar:
     """``K(x)`` up to 1."""
     regular = horner(x * x, _K_SMALL[order])
@@ -258,31 +234,7 @@ def _k(x: Scalar, order: int, scaled: bool) -> Scalar:
     return where((x < 0) | is_nan(x), np.nan, value)
 
 
-@in_float64
-def k0(x: Scalar) -> Scalar:
-    """The modified Bessel function of the second kind of order 0."""
-    return _k(x, 0, scaled=False)
-
-
-@in_float64
-def k1(x: Scalar) -> Scalar:
-    """The modified Bessel function of the second kind of order 1."""
-    return _k(x, 1, scaled=False)
-
-
-@in_float64
-def k0e(x: Scalar) -> Scalar:
-    """``e**x K0(x)``."""
-    return _k(x, 0, scaled=True)
-
-
-@in_float64
-def k1e(x: Scalar) -> Scalar:
-    """``e**x K1(x)``."""
-    return _k(x, 1, scaled=True)
-
-
-# -- higher orders ---------------------------------------------------------------------------------
+# -- any order -------------------------------------------------------------------------------------
 
 
 def _series_of_i(a: Scalar, n: int, terms: int) -> Scalar:
@@ -294,14 +246,18 @@ def _series_of_i(a: Scalar, n: int, terms: int) -> Scalar:
     return math.prod([a * 0.5] * n, start=total) * (1 / math.factorial(n))
 
 
-def bessel_i(x: Scalar, n: int, scaled: bool) -> Scalar:
+@floating
+def bessel_i(x: Scalar, *, n: int, scaled: bool) -> Scalar:
     """The modified Bessel function of the first kind of order `n`, times ``e**-abs(x)`` if scaled.
 
     The error is some units in the last place for small orders, and grows with them.
     """
     if n <= 2:
         return (_scaled_i if scaled else _i)(x, n)
-    dtype, x = x.dtype, convert(x, np.float64)
+    return convert(_high_i(convert(x, np.float64), n, scaled), x.dtype)
+
+
+def _high_i(x: Scalar, n: int, scaled: bool) -> Scalar:
     a = abs(x)
     bound = 8.0 + 2 * n
     near, far = minimum(a, bound), where(a < bound, bound, minimum(a, 2.0**500))
@@ -316,17 +272,17 @@ def bessel_i(x: Scalar, n: int, scaled: bool) -> Scalar:
         value = where(far < 750.0, value, np.inf)
     limit = 0.0 if scaled else np.nan
     result = where(a < np.inf, where(a < bound, small, value), where(is_nan(x), x, limit))
-    return convert(_odd(x, result, n), dtype)
+    return _odd(x, result, n)
 
 
-def bessel_k(x: Scalar, n: int, scaled: bool) -> Scalar:
+@in_float64
+def bessel_k(x: Scalar, *, n: int, scaled: bool) -> Scalar:
     """The modified Bessel function of the second kind of order `n`, times ``e**x`` if scaled."""
-    dtype, x = x.dtype, convert(x, np.float64)
     below, value = _k(x, 0, scaled), _k(x, 1, scaled)
     if n == 0:
-        return convert(below, dtype)
+        return below
     for k in range(1, n):
         below, value = value, fma(value / x, 2.0 * k, below)
     if n > 1:
         value = where(eq(x, 0), np.inf, where(eq(x, np.inf), 0.0, value))
-    return convert(value, dtype)
+    return value

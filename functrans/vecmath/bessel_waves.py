@@ -1,4 +1,4 @@
-"""Bessel functions of the orders 0 and 1, and of integer orders from 2 up.
+"""Bessel functions of integer orders from 0 up.
 
 Up to 8, J is a polynomial in ``x**2`` times the factors of its first two roots, which are pairs;
 Y is a logarithm times J, plus a polynomial. From 8 up, both are combinations of the sine and the
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, eq, fma, minimum, sqrt, where
+from functrans.loop.scalar import Scalar, const, eq, fma, minimum, sqrt, where
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import horner, in_float64, is_nan
 from functrans.vecmath.trigonometric import cos, sin
@@ -153,34 +153,12 @@ def _y(x: Scalar, order: int) -> Scalar:
 
 
 @in_float64
-def j0(x: Scalar) -> Scalar:
-    """The Bessel function of the first kind of order 0."""
-    return _j(x, 0)
-
-
-@in_float64
-def j1(x: Scalar) -> Scalar:
-    """The Bessel function of the first kind of order 1."""
-    return _j(x, 1)
-
-
-@in_float64
-def y0(x: Scalar) -> Scalar:
-    """The Bessel function of the second kind of order 0."""
-    return _y(x, 0)
-
-
-@in_float64
-def y1(x: Scalar) -> Scalar:
-    """The Bessel function of the second kind of order 1."""
-    return _y(x, 1)
-
-
-def bessel_j(x: Scalar, n: int) -> Scalar:
+def bessel_j(x: Scalar, *, n: int) -> Scalar:
     """The Bessel function of the first kind of order `n`."""
-    dtype, x = x.dtype, convert(x, np.float64)
+    if n < 2:
+        return _j(x, n)
     a = abs(x)
-    bound = float(max(n, 2))
+    bound = float(n)
     near, far = minimum(a, bound), where(a < bound, bound, a)
     quarter = near * near * -0.25
     series = const(1.0, x.dtype)
@@ -190,15 +168,16 @@ def bessel_j(x: Scalar, n: int) -> Scalar:
     below, value = _j(far, 0), _j(far, 1)
     for k in range(1, n):
         below, value = value, fma(value / far, 2.0 * k, -below)
-    result = where(a < bound, small, value if n else below)
-    return convert(where(x < 0, -result, result) if n % 2 else result, dtype)
+    result = where(a < bound, small, value)
+    return where(x < 0, -result, result) if n % 2 else result
 
 
-def bessel_y(x: Scalar, n: int) -> Scalar:
+@in_float64
+def bessel_y(x: Scalar, *, n: int) -> Scalar:
     """The Bessel function of the second kind of order `n`."""
-    dtype, x = x.dtype, convert(x, np.float64)
+    if n < 2:
+        return _y(x, n)
     below, value = _y(x, 0), _y(x, 1)
     for k in range(1, n):
         below, value = value, fma(value / x, 2.0 * k, -below)
-    result = value if n else below
-    return convert(where(eq(x, 0), -np.inf, result), dtype)
+    return where(eq(x, 0), -np.inf, value)

@@ -58,7 +58,7 @@ def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
     """Extend a function of float32 or float64 scalars to float16, which it computes in float32."""
 
     @wraps(function)
-    def checked(*args: Scalar, **params: int) -> Scalar:
+    def checked(*args: Scalar, **params: Any) -> Scalar:
         dtype = args[0].dtype
         if dtype == np.float16:
             return convert(function(*(convert(x, np.float32) for x in args), **params), dtype)
@@ -74,9 +74,9 @@ def in_float64(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
     """Extend a function of float64 scalars to smaller floats, which it computes in float64."""
 
     @wraps(function)
-    def widened(*args: Scalar) -> Scalar:
+    def widened(*args: Scalar, **params: Any) -> Scalar:
         wide = (convert(x, FLOAT64.dtype) for x in args)
-        return convert(function(*wide), args[0].dtype)
+        return convert(function(*wide, **params), args[0].dtype)
 
     return floating(widened)
 

@@ -24,7 +24,6 @@ import numpy as np
 from functrans.loop.scalar import (
     Scalar,
     const,
-    convert,
     eq,
     floor,
     fma,
@@ -36,7 +35,15 @@ from functrans.loop.scalar import (
 from functrans.vecmath.exponential import LOG2_E, exp
 from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p
-from functrans.vecmath.polynomial import fast_two_sum, horner, in_float64, is_nan, scale, two_sum
+from functrans.vecmath.polynomial import (
+    Pair,
+    fast_two_sum,
+    horner,
+    in_float64,
+    is_nan,
+    scale,
+    two_sum,
+)
 from functrans.vecmath.stirling import correction, log2_gamma, power_of_pair
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
@@ -133,16 +140,20 @@ def _signed_sinpi(x: Scalar) -> Scalar:
     return where(x < 0, -sine, sine)
 
 
+def _arguments(a: Scalar, b: Scalar, usual: Scalar, mirrored: _Positive) -> Pair:
+    """Positive finite arguments, which are those of the function unless they are unusual."""
+    p = unlikely(~usual, mirrored.p, minimum(a, b))
+    q = unlikely(~usual, mirrored.q, maximum(a, b))
+    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
+    return where(inside, p, 1.0), where(inside, q, 1.0)
+
+
 @in_float64
 def betaln(a: Scalar, b: Scalar) -> Scalar:
     """The logarithm of the absolute value of the beta function."""
     low, high = minimum(a, b), maximum(a, b)
-    usual = (low > 0) & (high < np.inf)
-    mirrored = _positive(a, b)
-    p = unlikely(~usual, mirrored.p, low)
-    q = unlikely(~usual, mirrored.q, high)
-    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
-    value = _betaln_of_positive(where(inside, p, 1.0), where(inside, q, 1.0))
+    usual, mirrored = (low > 0) & (high < np.inf), _positive(a, b)
+    value = _betaln_of_positive(*_arguments(a, b, usual, mirrored))
     signed = where(mirrored.inverted, -value, value)
     rare = where(eq(abs(mirrored.factor), np.inf), np.inf, signed + log(abs(mirrored.factor)))
     at_infinity = where(low > 0, const(-np.inf, a.dtype), np.inf)
@@ -155,12 +166,8 @@ def betaln(a: Scalar, b: Scalar) -> Scalar:
 def beta(a: Scalar, b: Scalar) -> Scalar:
     """The beta function, ``gamma(a) gamma(b) / gamma(a + b)``."""
     low, high = minimum(a, b), maximum(a, b)
-    usual = (low > 0) & (high < np.inf)
-    mirrored = _positive(a, b)
-    p = unlikely(~usual, mirrored.p, low)
-    q = unlikely(~usual, mirrored.q, high)
-    inside = (p > 0) & (q > 0) & (q < np.inf) & (p < np.inf)
-    value = _beta_of_positive(where(inside, p, 1.0), where(inside, q, 1.0))
+    usual, mirrored = (low > 0) & (high < np.inf), _positive(a, b)
+    value = _beta_of_positive(*_arguments(a, b, usual, mirrored))
     factor = mirrored.factor
     rare = where(mirrored.inverted, factor / value, factor * value)
     rare = where(eq(abs(factor), np.inf), np.inf, rare)
@@ -243,10 +250,9 @@ def lgamma_difference(x: Scalar, step: Scalar) -> Scalar:
     return where(inside, where(step < 0, -value, value), np.nan)
 
 
-def polygamma_difference(x: Scalar, step: Scalar, n: int) -> Scalar:
+@in_float64
+def polygamma_difference(x: Scalar, step: Scalar, *, n: int) -> Scalar:
     """``polygamma(n, x + step) - polygamma(n, x)``, relatively accurate for positive arguments."""
-    dtype = x.dtype
-    x, step = convert(x, np.float64), convert(step, np.float64)
     positive = (x > 0) & (x + step > 0)
     start, size = where(positive, x, 1.0), where(positive, step, 0)
     factor = float(math.factorial(n))
@@ -265,8 +271,8 @@ def polygamma_difference(x: Scalar, step: Scalar, n: int) -> Scalar:
     else:
         series = series - log1p(size / raised)
     result = (total + series) * (-1.0) ** (n + 1)
-    end, begin = (polygamma(y, n) if n else digamma(y) for y in (x + step, x))
-    return convert(unlikely(~positive, end - begin, result), dtype)
+    end, begin = (polygamma(y, n=n) if n else digamma(y) for y in (x + step, x))
+    return unlikely(~positive, end - begin, result)
 
 
 def _polygamma_of_positive(x: Scalar, n: int) -> Scalar:
@@ -295,10 +301,9 @@ def _cotangent_polynomial(n: int) -> list[float]:
     return coefficients
 
 
-def polygamma(x: Scalar, n: int) -> Scalar:
+@in_float64
+def polygamma(x: Scalar, *, n: int) -> Scalar:
     """The n-th derivative of `digamma`, for ``n`` from 1 up; infinite at its poles."""
-    dtype = x.dtype
-    x = convert(x, np.float64)
     negative = x < 0
     a = abs(x)
     positive = _polygamma_of_positive(where(negative, a + 1.0, a), n)
@@ -307,4 +312,4 @@ def polygamma(x: Scalar, n: int) -> Scalar:
     result = unlikely(negative, -reflected if n % 2 else reflected, positive)
     pole = (x <= 0) & eq(floor(x), x) & (x > -np.inf)
     result = where(pole, np.inf if n % 2 else -np.inf, result)
-    return convert(where(eq(x, -np.inf), np.nan, result), dtype)
+    return where(eq(x, -np.inf), np.nan, result)

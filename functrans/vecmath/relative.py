@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, copysign, eq, floor, fma, where
+from functrans.loop.scalar import Scalar, const, copysign, eq, floor, fma, where
 from functrans.vecmath.exponential import clamp, exp, exp_scaled, expm1
 from functrans.vecmath.logarithm import log, log1p
 from functrans.vecmath.polynomial import in_float64, is_nan
@@ -44,9 +44,9 @@ def exprel(x: Scalar) -> Scalar:
     return where(tiny, 1.0, result)
 
 
-def exprel_derivative(x: Scalar, n: int) -> Scalar:
+@in_float64
+def exprel_derivative(x: Scalar, *, n: int) -> Scalar:
     """The n-th derivative of ``(e**x - 1) / x``."""
-    dtype, x = x.dtype, convert(x, np.float64)
     bound = 3.0 + n
     middle = clamp(x, -bound, bound)
     terms = 30 + 4 * n
@@ -59,15 +59,15 @@ def exprel_derivative(x: Scalar, n: int) -> Scalar:
     for k in range(1, n + 1):
         far = (power - k * far) / away
     far = where(power < np.inf, far, np.inf)
-    return convert(where(abs(x) < bound, near, where(is_nan(x), x, far)), dtype)
+    return where(abs(x) < bound, near, where(is_nan(x), x, far))
 
 
-def log1prel_derivative(x: Scalar, n: int) -> Scalar:
+@in_float64
+def log1prel_derivative(x: Scalar, *, n: int) -> Scalar:
     """The n-th derivative of ``log(1 + x) / x``."""
-    dtype, x = x.dtype, convert(x, np.float64)
     if n == 0:
         quotient = log1p(x) / where(eq(x, 0), 1.0, x)
-        return convert(where(eq(x, 0), 1.0, where(eq(x, np.inf), 0.0, quotient)), dtype)
+        return where(eq(x, 0), 1.0, where(eq(x, np.inf), 0.0, quotient))
     is_near = abs(x) <= NEAR_LOG1P
     middle, away = where(is_near, x, 0), where(is_near, 1.0, x)
     first = (-1.0) ** n * math.factorial(n) / (n + 1)
@@ -79,7 +79,7 @@ def log1prel_derivative(x: Scalar, n: int) -> Scalar:
         far = fma(power, (-1.0) ** (k - 1) * math.factorial(k - 1), far * -float(k)) / away
         power = power * inverse
     far = where(eq(x, np.inf), 0.0, far)
-    return convert(where(is_near, near, far), dtype)
+    return where(is_near, near, far)
 
 
 # -- Box and Cox -----------------------------------------------------------------------------------

@@ -39,8 +39,6 @@ NOT_COMPILED = {
     "eigvals": "its elements are made together",
     "eigh": "its elements are made together",
     "eigvalsh": "its elements are made together",
-    "eigh_of_parts": "its elements are made together",
-    "eigvalsh_of_parts": "its elements are made together",
     "in_parts": "its elements are made together",
     "inv": "its elements are made together",
     "lstsq": "its elements are made together",
@@ -80,7 +78,7 @@ NOT_COMPILED = {
 # What the compiler makes, when all transforms have been applied.
 NOT_MAPPED = {
     "gemm", "widening_dot_general", "complex_to_pairs", "pairs_to_complex", "split_fft",
-    "library_fft", "eigh_of_parts", "eigvalsh_of_parts", "in_parts", "order_statistics",
+    "library_fft", "in_parts", "order_statistics",
 }  # fmt: skip
 
 NO_OPERANDS = {

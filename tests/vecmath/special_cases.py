@@ -160,14 +160,16 @@ SPECIAL_CASES = (
          bound=3.5),
     Case("exp1", mp.e1, ((0, 1), (0.9, 1.1), (1, 85)), _bounded_below(0, 700), bound=6.5),
     Case("expi", mp.ei, ((0.3, 0.5), (-2, 8), (-85, 85)), _bounded(700), bound=6.5),
-    Case("i0", _besseli(0, False), ((-10, 10), (-85, 85)), _bounded(700), bound=4),
-    Case("i1", _besseli(1, False), ((-10, 10), (-85, 85)), _bounded(700), bound=4),
-    Case("i0e", _besseli(0, True), ((-10, 10), (-85, 85)), _bounded(1e6), bound=4),
-    Case("i1e", _besseli(1, True), ((-10, 10), (-85, 85)), _bounded(1e6), bound=4),
-    Case("k0", _besselk(0, False), ((0, 2), (1, 85)), _bounded_below(1e-3, 100), bound=4.5),
-    Case("k1", _besselk(1, False), ((0, 2), (1, 85)), _bounded_below(1e-3, 100), bound=4.5),
-    Case("k0e", _besselk(0, True), ((0, 2), (1, 85)), _bounded_below(1e-3, 100), bound=4.5),
-    Case("k1e", _besselk(1, True), ((0, 2), (1, 85)), _bounded_below(1e-3, 100), bound=4.5),
+    *(
+        Case("bessel_i", _besseli(n, scaled), ((-10, 10), (-85, 85)),
+             _bounded(1e6 if scaled else 700), bound=4, params={"n": n, "scaled": scaled})
+        for n in (0, 1) for scaled in (False, True)
+    ),
+    *(
+        Case("bessel_k", _besselk(n, scaled), ((0, 2), (1, 85)), _bounded_below(1e-3, 100),
+             bound=4.5, params={"n": n, "scaled": scaled})
+        for n in (0, 1) for scaled in (False, True)
+    ),
     Case("bessel_i", _besseli(2, True), ((0.01, 10), (0.01, 85)), np.isfinite, bound=5, bits=False,
          params={"n": 2, "scaled": True}),
     Case("bessel_i", _besseli(3, False), ((0.01, 20), (0.01, 60)), np.isfinite, bound=6, bits=False,
@@ -176,11 +178,8 @@ SPECIAL_CASES = (
          params={"n": 2, "scaled": True}),
     *(
         Case(name, lambda x, value=value, n=n: value(n, x), ((0.01, 10), (0.1, 85)),
-             _bounded_below(1e-3, 1e4), bound=5, absolute=True, bits=False)
-        for name, value, n in (
-            ("j0", mp.besselj, 0), ("j1", mp.besselj, 1),
-            ("y0", mp.bessely, 0), ("y1", mp.bessely, 1),
-        )
+             _bounded_below(1e-3, 1e4), bound=5, absolute=True, bits=False, params={"n": n})
+        for name, value in (("bessel_j", mp.besselj), ("bessel_y", mp.bessely)) for n in (0, 1)
     ),
     *(
         Case(name, lambda x, value=value: value(2, x), ((0.01, 10), (0.1, 85)), np.isfinite,

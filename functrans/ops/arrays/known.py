@@ -17,7 +17,6 @@ from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import entry, linear
-from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.structural import full_p, iota
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
@@ -31,16 +30,12 @@ def _infer(*, shape: Shape, entries: tuple[int, ...]) -> Aval:
     return Aval(shape, INDEX)
 
 
-def _pull(read: Any, index: Any, *, shape: Shape, entries: tuple[int, ...]) -> Scalar:
-    return entry(entries, linear(index, shape))
-
-
 known_integers = primitive(
     "known_integers",
     infer=_infer,
     numpy=lambda *, shape, entries: np.array(entries, INDEX).reshape(shape),
     jvp=ZERO_DERIVATIVE,
-    pull=_pull,
+    pull=lambda read, index, *, shape, entries: entry(entries, linear(index, shape)),
     samples=cases(
         ({"shape": (3,), "entries": (2, 0, 1)},), ({"shape": (2, 2), "entries": (3, -2, 1, 0)},),
         ({"shape": (0, 2), "entries": ()},),

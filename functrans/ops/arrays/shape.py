@@ -25,7 +25,7 @@ from functrans.ops.arrays.structural import (
     astype,
     broadcast_to,
     expand_axes,
-    place,
+    in_lanes,
     repeated,
     reshape,
 )
@@ -85,12 +85,6 @@ def _transpose_concatenate(cotangent: Any, *parts: Any, axis: int) -> list[Any]:
     return results
 
 
-def _batch_concatenate(operands: Any, axes: Any, *, axis: int) -> tuple[Any, int]:
-    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-    parts = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True)]
-    return concatenate(parts, axis=axis + 1), 0
-
-
 def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
     ends = np.cumsum([part.shape[axis] for part in parts]).tolist()
 
@@ -143,7 +137,7 @@ concatenate_p = primitive(
     linear=ALL_LINEAR,
     transpose=_transpose_concatenate,
     transpose_moves=True,
-    batch=_batch_concatenate,
+    batch=lambda operands, axes, *, axis: (concatenate(in_lanes(operands, axes), axis=axis + 1), 0),
     pull=_pull_concatenate,
     emit=Emit(_emit_concatenate, applies=_has_many_parts, by_elements=always),
     prepare=lambda *parts, axis: (promote(common, parts), {"axis": axis}),

@@ -18,7 +18,7 @@ from functrans.ir.primitive import ALL_LINEAR, LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import as_index, guard
-from functrans.ops.arrays.structural import absent, full_p, made, move_axis, place
+from functrans.ops.arrays.structural import absent, full_p, in_lanes, made, move_axis, place
 from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import Index, Range, is_whole, sliced_shape, whole
 from functrans.ops.define import primitive
@@ -278,8 +278,8 @@ def _transpose_assemble(
 def _batch_assemble(
     operands: Any, axes: Any, *, indices: tuple[Index, ...], shape: Shape, adds: bool
 ) -> tuple[Any, int]:
-    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-    parts = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True)]
+    parts = in_lanes(operands, axes)
+    size = parts[0].shape[0]
     mapped = tuple(_with_mapped(index, 0, size) for index in indices)
     return assemble_p(*parts, indices=mapped, shape=(size, *shape), adds=adds), 0
 

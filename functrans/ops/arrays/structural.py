@@ -44,14 +44,10 @@ _add = np.add.reduce
 _empty = np.empty
 
 
-def _reshape(x: Any, *, shape: Shape) -> Any:
-    return x.reshape(shape) if isinstance(x, _ndarray) else np.reshape(x, shape)
-
-
 reshape_p = primitive(
     "reshape",
     infer=_infer_reshape,
-    numpy=_reshape,
+    numpy=lambda x, *, shape: x.reshape(shape) if isinstance(x, _ndarray) else np.reshape(x, shape),
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
     transpose_moves=True,
@@ -232,6 +228,26 @@ def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
     return move_axis(repeated, 0, wanted)
 
 
+def in_lanes(operands: Sequence[Any], axes: Sequence[int | None]) -> list[Any]:
+    """Operands with the mapped axis first; those without one are repeated along it."""
+    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+    return [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
+
+
+def beside_mapped(axes: Sequence[int], mapped: int) -> tuple[int, ...]:
+    """The axes of a lane's array in the array of all lanes, which has a mapped axis, too."""
+    return tuple(axis + (axis >= mapped) for axis in axes)
+
+
+def batch_along(op: Callable[..., Any]) -> Callable[..., Any]:
+    """The batching rule of an operation on one array, line by line along an ``axis``."""
+
+    def batch(operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
+        return op(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
+
+    return batch
+
+
 # -- reduce_sum ------------------------------------------------------------------------------------
 
 
@@ -253,7 +269,7 @@ def batch_reduction(reduce: Any) -> Any:
 
     def batch(operands: Any, mapped: Any, *, axes: tuple[int, ...], **params: Any) -> Any:
         (x,), (axis,) = operands, mapped
-        shifted = tuple(a + (a >= axis) for a in axes)
+        shifted = beside_mapped(axes, axis)
         return reduce(x, axes=shifted, **params), axis - sum(a < axis for a in shifted)
 
     return batch

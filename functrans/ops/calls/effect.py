@@ -17,7 +17,7 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph, Var, inner_graphs, with_graphs
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import place
+from functrans.ops.arrays.structural import in_lanes
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.trace.trace import Trace
@@ -50,9 +50,8 @@ def _token(*avals: Aval, lanes: tuple[int, ...], **params: Any) -> Aval:
 def _batch(
     apply: Primitive, operands: Sequence[Any], axes: Sequence[int | None], **params: Any
 ) -> tuple[Any, int]:
-    (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
-    mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
-    return apply(*mapped, **{**params, "lanes": (size, *params["lanes"])}), 0
+    mapped = in_lanes(operands, axes)
+    return apply(*mapped, **{**params, "lanes": (mapped[0].shape[0], *params["lanes"])}), 0
 
 
 def _do_nothing(*values: Any) -> None:
@@ -83,10 +82,6 @@ first_token: Primitive = primitive(
 """The first token of a graph with these inputs: each application of the graph has its own."""
 
 
-def _transpose_of_tied(cotangents: Sequence[Any], *operands: Any) -> list[Any | None]:
-    return [*_each_tied(cotangents, operands[-1]), None]
-
-
 def _each_tied(values: Sequence[Any | None], token: Any) -> list[Any | None]:
     present = iter(tied(*(x for x in values if x is not None), token))
     return [None if x is None else next(present) for x in values]
@@ -97,7 +92,7 @@ tied: Primitive = primitive(
     infer=lambda *avals: avals[:-1],
     numpy=lambda *values: tuple(np.array(x)[()] for x in values[:-1]),
     jvp=lambda primals, tangents, outs: _each_tied(tangents[:-1], primals[-1]),
-    transpose=_transpose_of_tied,
+    transpose=lambda cotangents, *operands: [*_each_tied(cotangents, operands[-1]), None],
     batch=lambda operands, axes: (tied(*operands), tuple(axes[:-1])),
     sparsity=lambda *operands: [x.pattern for x in operands[:-1]],
     several=True,

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import current, not_differentiable
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import place
+from functrans.ops.arrays.structural import in_lanes
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 
@@ -77,9 +77,9 @@ def _batch(
     operands: Sequence[Any], axes: Sequence[int | None], *, elements: Elements,
     results: tuple[Aval, ...], lanes: tuple[int, ...],
 ) -> tuple[Any, tuple[int, ...]]:  # fmt: skip
-    (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
-    mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
-    outs = external(*mapped, elements=elements, results=results, lanes=(size, *lanes))
+    mapped = in_lanes(operands, axes)
+    lanes = mapped[0].shape[0], *lanes
+    outs = external(*mapped, elements=elements, results=results, lanes=lanes)
     return outs, (0,) * len(outs)
 
 

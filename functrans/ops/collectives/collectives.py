@@ -178,16 +178,12 @@ def _infer_gathered(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any)
     return x.update(shape=(*x.shape[:axis], size, *x.shape[axis:]))
 
 
-def _gathered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
-    return place(x, mapped, axis, size), None
-
-
 all_gather: Primitive = collective(
     "all_gather",
     result=INVARIANT,
     infer=_infer_gathered,
     alone=lambda x, *, axis: np.expand_dims(x, axis),
-    lanes=_gathered,
+    lanes=lambda x, mapped, size, *, axis: (place(x, mapped, axis, size), None),
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: own_part(ct, lane, **axis), None],
     **_compiled(),
@@ -281,10 +277,6 @@ all_to_all: Primitive = collective(
 Moves = tuple[tuple[int, int], ...]
 
 
-def _alone(x: Any, *, moves: Moves) -> Any:
-    return x if moves else np.zeros_like(x)
-
-
 def _runs(moves: Moves, size: int) -> list[tuple[int | None, int]]:
     """Runs of consecutive sources, ``(first source, count)``; source None: nothing is received."""
     sources = {receiver: sender for sender, receiver in moves}
@@ -320,7 +312,7 @@ def _send_back(ct: Any, x: Any, lane: Any, *, moves: Moves, **axis: Any) -> Any:
 ppermute: Primitive = collective(
     "ppermute",
     result=VARYING,
-    alone=_alone,
+    alone=lambda x, *, moves: x if moves else np.zeros_like(x),
     lanes=_permuted,
     linear=LINEAR,
     transpose=[_send_back, None],

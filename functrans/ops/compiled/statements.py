@@ -1,12 +1,13 @@
-"""Loop nests for `emit` rules: scalar ones, and vectorised ones."""
+"""Statements for `emit` rules: nests of loops, names, and conditions for a call to succeed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.loop.nodes import INDEX, ZERO
-from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import For, Statement, Store
+from functrans.loop.failures import SINGULAR
+from functrans.loop.nodes import INDEX, ZERO, index, required
+from functrans.loop.scalar import BOOL, Scalar, const, ne
+from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, load, local
 from functrans.loop.target import Target
 
 
@@ -49,3 +50,23 @@ def dealt(
         lanes = min(target.lanes(1), extent)
         statements = (For(loop, ZERO, const(extent, INDEX), statements, lanes=lanes),)
     return statements
+
+
+def let(*values: Scalar) -> tuple[tuple[Scalar, ...], Let]:
+    """Bind numbers to locals."""
+    names = tuple(local(x.dtype, "x") for x in values)
+    return names, Let(names, values)
+
+
+def ensure(condition: Scalar, status: int) -> Let:
+    """Fail unless a condition holds."""
+    return Let((local(BOOL, "well"),), (required(condition, condition, status),))
+
+
+def ensure_regular(triangles: Buffer, at: Sequence[Scalar]) -> tuple[Statement, ...]:
+    """Fail if a triangular matrix, at an index of the leading axes, has a zero on its diagonal."""
+    n = triangles.extents[-1]
+    i, regular = index("i", n), local(BOOL, "regular")
+    is_not_zero = ne(load(triangles, (*at, i, i)), 0)
+    fold = Reduce((regular,), ("and",), (is_not_zero,), ((i, ZERO, const(n, INDEX)),))
+    return fold, ensure(regular, SINGULAR)

@@ -98,6 +98,19 @@ def fixpoint(start: Flags, step: Callable[[Flags], tuple[Flags, T]]) -> tuple[Fl
         flags = grown
 
 
+def taking(make: Callable[..., Any], names: Sequence[str]) -> Callable[[Any], Any]:
+    """A decorator of rules, which then take the parameters of these names as one record."""
+
+    def decorated(rule: Any) -> Any:
+        def slot(*args: Any, **params: Any) -> Any:
+            record = make(**{name: params.pop(name) for name in names})
+            return rule(record, *args, **params)
+
+        return slot
+
+    return decorated
+
+
 STEPS = interned((), np.dtype(np.int64))
 """The type of the number of steps."""
 
@@ -129,6 +142,15 @@ class Scan(NamedTuple):
     def but(self, **changes: Any) -> Scan:
         """A copy with some parameters changed."""
         return self._replace(**changes)
+
+    def of_body(self, body: Graph, more_consts: int, more_carry: int) -> Scan:
+        """The scan of a body that takes more values, after its own consts and after its carry."""
+        n_consts, n_carry = self.n_consts + more_consts, self.n_carry + more_carry
+        return self.but(body=body, n_consts=n_consts, n_carry=n_carry)
+
+    def of_parts(self, transform: Any, n_consts: int, n_carry: int) -> Scan:
+        """The scan with a transformed body, which takes other numbers of values."""
+        return self.but(body=transform(self.body), n_consts=n_consts, n_carry=n_carry)
 
     @property
     def params(self) -> dict[str, Any]:

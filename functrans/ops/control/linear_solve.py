@@ -15,7 +15,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.control.layout import check_operands, compact, cut, spread, strong
+from functrans.ops.control.layout import check_operands, compact, cut, spread, strong, taking
 from functrans.ops.define import primitive
 from functrans.trace.stage import replay
 
@@ -110,15 +110,7 @@ def _infer(solver: Solver, *avals: Aval) -> tuple[Aval, ...]:
     return strong(solver.graph.out_avals)
 
 
-def _rule(function: Any) -> Any:
-    def slot(
-        *args: Any, matvec: Graph, graph: Graph, transposed: tuple[Graph, ...], n_consts: int,
-        **more: Any,
-    ) -> Any:  # fmt: skip
-        return function(Solver(matvec, graph, transposed, n_consts), *args, **more)
-
-    return slot
-
+_rule = taking(Solver, Solver._fields)
 
 linear_solve_p: Primitive = primitive(
     "linear_solve",

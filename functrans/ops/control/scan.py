@@ -19,13 +19,11 @@ from types import MappingProxyType
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import GROWS, Aval, interned
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     STEPS,
     Flags,
@@ -33,18 +31,17 @@ from functrans.ops.control.layout import (
     check_operands,
     compact,
     cut,
-    each,
     fixpoint,
     has_fixed_sizes,
     new_stack,
-    refit,
     spread,
     stacked,
     strong,
-    together,
+    taking,
     where,
     where_not,
 )
+from functrans.ops.control.loops import in_parts, jvp, map_body
 from functrans.ops.control.partial_evaluation import split_scan
 from functrans.ops.define import primitive
 from functrans.trace.stage import replay, rewrite
@@ -78,54 +75,6 @@ def step_by_step(
 
 def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
     return step_by_step(scan, operands, partial(evaluate, scan.body))
-
-
-# -- forward mode ----------------------------------------------------------------------------------
-
-
-def _jvp(
-    scan: Scan, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
-) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
-    steps, consts, init, xs = scan.parts(primals)
-    _, consts_dot, init_dot, xs_dot = scan.parts(tangents)
-    body, n_carry = scan.body, scan.n_carry
-    n_ys = len(body.outputs) - n_carry
-    c_moves, i_moves, x_moves = (
-        tuple(t is not None for t in part) for part in (consts_dot, init_dot, xs_dot)
-    )
-
-    def push(carry_moves: Flags) -> tuple[Flags, Any]:
-        instantiate = carry_moves + (False,) * n_ys
-        pushed = transform(body, c_moves + carry_moves + x_moves, instantiate)
-        return pushed.nonzero[:n_carry], pushed
-
-    carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
-    carried = order * sum(carry_moves)
-    counts = (len(consts), n_carry, len(xs), order * sum(c_moves), carried)
-    c, i, x, dc, di, dx = cut(range(len(pushed.inputs)), *counts)
-    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, carried)
-    moved = scan.but(
-        body=refit(pushed, [*c, *dc, *i, *di, *x, *dx], [*out, *dout, *ys, *dys]),
-        n_consts=len(c) + len(dc),
-        n_carry=len(i) + len(di),
-    )
-    init_dot = [
-        (zeros_like(x),) * order if t is None else t
-        for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
-        if moves
-    ]
-    results = moved.bind(
-        steps, [*consts, *each(consts_dot)], [*init, *each(init_dot)], [*xs, *each(xs_dot)]
-    )
-    carry, carry_dot, ys_out, ys_dot = cut(results, n_carry, len(di), n_ys)
-    return (
-        [*carry, *ys_out],
-        [
-            *spread(together(carry_dot, order), carry_moves),
-            *spread(together(ys_dot, order), nonzero[n_carry:]),
-        ],
-    )
 
 
 # -- reverse mode ----------------------------------------------------------------------------------
@@ -218,31 +167,13 @@ def _batch(
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
     if scan.counted and axes[0] is not None:
         return each_lane(scan.primitive, scan.params, operands, axes, size)
-    steps, consts, init, xs = scan.parts(operands)
+    *others, xs = scan.parts(operands)
     _, c_axes, i_axes, x_axes = scan.parts(axes)
-    n_carry = scan.n_carry
-    n_ys = len(scan.body.outputs) - n_carry
     # a step reads its elements along the first axis, which must not be the mapped one
     xs = [place(x, 0, 1, size) if axis == 0 else x for x, axis in zip(xs, x_axes, strict=True)]
-    row_axes = tuple(None if axis is None else max(axis - 1, 0) for axis in x_axes)
-
-    def map_(carry_mapped: Flags) -> tuple[Flags, Any]:
-        carry_axes = tuple(0 if mapped else None for mapped in carry_mapped)
-        batched, out_axes = transform(
-            scan.body, (*c_axes, *carry_axes, *row_axes), size, (*carry_axes, *(None,) * n_ys)
-        )
-        return tuple(axis is not None for axis in out_axes[:n_carry]), (batched, out_axes)
-
-    mapped, (body, out_axes) = fixpoint(tuple(axis is not None for axis in i_axes), map_)
-    init = [
-        place(x, axis, 0 if flag else None, size)
-        for x, axis, flag in zip(init, i_axes, mapped, strict=True)
-    ]
-    results = scan.but(body=body).bind(steps, consts, init, xs)
-    return results, [
-        *(0 if flag else None for flag in mapped),
-        *(None if axis is None else axis + 1 for axis in out_axes[n_carry:]),
-    ]
+    row_axes = [None if axis is None else max(axis - 1, 0) for axis in x_axes]
+    body = map_body(scan, (c_axes, i_axes, row_axes), size, transform)
+    return body.apply(scan, [*others, xs], i_axes, size)
 
 
 def each_lane(
@@ -277,16 +208,6 @@ def each_lane(
     return results, out_axes
 
 
-# -- complex numbers -------------------------------------------------------------------------------
-
-
-def _in_parts(scan: Scan, operands: Sequence[Any], *, transform: Any) -> Sequence[Any]:
-    steps, *parts = scan.parts(operands)
-    consts, init, xs = map(flattened, parts)
-    apart = scan.but(body=transform(scan.body), n_consts=len(consts), n_carry=len(init))
-    return apart.bind(steps, consts, init, xs)
-
-
 # -- the primitives --------------------------------------------------------------------------------
 
 
@@ -301,26 +222,17 @@ _emit = Emit(
 
 
 def _define(name: str) -> Primitive:
-    def rule(function: Any) -> Any:
-        def slot(
-            *args: Any, body: Graph, length: int, reverse: bool, n_consts: int, n_carry: int,
-            **more: Any,
-        ) -> Any:  # fmt: skip
-            scan = Scan(defined, body, length, reverse, n_consts, n_carry)
-            return function(scan, *args, **more)
-
-        return slot
-
-    defined = primitive(
+    rule = taking(lambda **params: Scan(defined, **params), Scan._fields[1:])
+    defined: Primitive = primitive(
         name,
         infer=rule(_infer),
         numpy=rule(_evaluate),
-        jvp=rule(_jvp),
+        jvp=rule(jvp),
         split=rule(split_scan),
         transpose=rule(_transpose),
         batch=rule(_batch),
         sparsity=rule(_sparsity),
-        parts=rule(_in_parts),
+        parts=rule(in_parts),
         host=_on_the_host,
         emit=_emit,
         several=True,

@@ -24,9 +24,7 @@ from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import GROWS, Aval
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     STEPS,
     Flags,
@@ -34,18 +32,15 @@ from functrans.ops.control.layout import (
     T,
     check_operands,
     cut,
-    each,
-    fixpoint,
     has_fixed_sizes,
     new_stack,
-    refit,
-    spread,
     stacked,
     strong,
-    together,
+    taking,
     undivided,
     where_not,
 )
+from functrans.ops.control.loops import in_parts, jvp, map_body
 from functrans.ops.control.partial_evaluation import Rest, divide, join
 from functrans.ops.control.scan import counted_scan_p, each_lane
 from functrans.ops.define import primitive
@@ -77,9 +72,27 @@ class While(NamedTuple):
         """The operands as steps, consts, init, xs, like a scan's: steps and xs are empty."""
         return [(), *cut(operands, self.n_consts), ()]
 
-    def bind(self, consts: Sequence[Any], init: Sequence[Any]) -> Sequence[Any]:
-        """Apply the loop."""
-        results: Sequence[Any] = while_p(*consts, *init, **self._asdict())
+    def of_body(self, body: Graph, more_consts: int, more_carry: int) -> While:
+        """The loop of a body that takes more values, after its own consts and after its carry.
+
+        The condition ignores them.
+        """
+        consts, carry = cut(self.cond.inputs, self.n_consts)
+        n_own = len(consts), more_consts, len(carry), more_carry
+        _, const_inputs, _, carry_inputs, _ = cut(body.inputs, *n_own)
+        inputs = [*consts, *const_inputs, *carry, *carry_inputs]
+        cond = Graph(inputs, self.cond.eqns, self.cond.outputs)
+        n_consts, n_carry = self.n_consts + more_consts, self.n_carry + more_carry
+        return self._replace(cond=cond, body=body, n_consts=n_consts, n_carry=n_carry)
+
+    def of_parts(self, transform: Any, n_consts: int, n_carry: int) -> While:
+        """The loop with transformed graphs, which take other numbers of values."""
+        cond, body = transform(self.cond), transform(self.body)
+        return self._replace(cond=cond, body=body, n_consts=n_consts, n_carry=n_carry)
+
+    def bind(self, *parts: Sequence[Any]) -> Sequence[Any]:
+        """Apply the loop to steps, consts, init and xs; the first and the last are empty."""
+        results: Sequence[Any] = while_p(*(x for part in parts for x in part), **self._asdict())
         return results
 
 
@@ -126,49 +139,6 @@ def step_limit_error(limit: int) -> StepLimitError:
     return StepLimitError(
         f"a while_loop has not ended after max_steps={limit} steps: allow more, or see that its "
         "condition becomes false"
-    )
-
-
-# -- forward mode ----------------------------------------------------------------------------------
-
-
-def _jvp(
-    loop: While, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
-) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
-    consts, init = cut(primals, loop.n_consts)
-    consts_dot, init_dot = cut(tangents, loop.n_consts)
-    n_carry = loop.n_carry
-    n_ys = len(loop.body.outputs) - n_carry
-    c_moves, i_moves = (tuple(t is not None for t in part) for part in (consts_dot, init_dot))
-
-    def push(carry_moves: Flags) -> tuple[Flags, Any]:
-        pushed = transform(loop.body, c_moves + carry_moves, carry_moves + (False,) * n_ys)
-        return pushed.nonzero[:n_carry], pushed
-
-    carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
-    c, i, dc, di = cut(range(len(pushed.inputs)), len(consts), n_carry, order * sum(c_moves))
-    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, order * sum(carry_moves))
-    body = refit(pushed, [*c, *dc, *i, *di], [*out, *dout, *ys, *dys])
-    in_cond, carry_in_cond = cut(loop.cond.inputs, len(consts))
-    added_c, added_i = cut(body.inputs, len(c), len(dc), len(i))[1::2]
-    cond = Graph([*in_cond, *added_c, *carry_in_cond, *added_i], loop.cond.eqns, loop.cond.outputs)
-    starts = [
-        (zeros_like(x),) * order if t is None else t
-        for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
-        if moves
-    ]
-    results = While(cond, body, len(c) + len(dc), len(i) + len(di), loop.max_steps).bind(
-        [*consts, *each(consts_dot)], [*init, *each(starts)]
-    )
-    carry, carry_dot, steps, ys_out, ys_dot = cut(results, n_carry, len(di), 1, n_ys)
-    return (
-        [*carry, *steps, *ys_out],
-        [
-            *spread(together(carry_dot, order), carry_moves),
-            None,
-            *spread(together(ys_dot, order), nonzero[n_carry:]),
-        ],
     )
 
 
@@ -223,68 +193,32 @@ def _split(loop: While, unknown: Flags, *, transform: Any) -> EqnSplit:
 def _batch(
     loop: While, operands: Sequence[Any], axes: Sequence[int | None], *, size: int, transform: Any
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
-    consts, init = cut(operands, loop.n_consts)
-    c_axes, i_axes = map(tuple, cut(axes, loop.n_consts))
-    n_carry = loop.n_carry
-    n_ys = len(loop.body.outputs) - n_carry
-
-    def map_(carry_mapped: Flags) -> tuple[Flags, Any]:
-        carry_axes = tuple(0 if mapped else None for mapped in carry_mapped)
-        batched, out_axes = transform(
-            loop.body, c_axes + carry_axes, size, carry_axes + (None,) * n_ys
-        )
-        found = tuple(axis is not None for axis in out_axes[:n_carry])
-        return found, (batched, carry_axes, out_axes)
-
-    mapped, (body, carry_axes, out_axes) = fixpoint(tuple(a is not None for a in i_axes), map_)
-    cond, (predicate_axis,) = transform(loop.cond, c_axes + carry_axes, size)
+    _, c_axes, i_axes, _ = loop.parts(axes)
+    body = map_body(loop, (c_axes, i_axes, ()), size, transform)
+    cond, (predicate_axis,) = transform(loop.cond, (*c_axes, *body.carry), size)
     if predicate_axis is not None:
         unchanged = {
             i: loop.n_consts + i
-            for i, atom in enumerate(loop.body.outputs[:n_carry])
+            for i, atom in enumerate(loop.body.outputs[: loop.n_carry])
             if atom is loop.body.inputs[loop.n_consts + i]
         }
         return each_lane(while_p, loop._asdict(), operands, axes, size, unchanged)
-    init = [
-        place(x, axis, 0 if flag else None, size)
-        for x, axis, flag in zip(init, i_axes, mapped, strict=True)
-    ]
-    results = loop._replace(cond=cond, body=body).bind(consts, init)
-    stack_axes = [None if axis is None else axis + 1 for axis in out_axes[n_carry:]]
-    return results, [*carry_axes, None, *stack_axes]
-
-
-# -- complex numbers -------------------------------------------------------------------------------
-
-
-def _in_parts(loop: While, operands: Sequence[Any], *, transform: Any) -> Sequence[Any]:
-    consts, init = map(flattened, cut(operands, loop.n_consts))
-    cond, body = transform(loop.cond), transform(loop.body)
-    apart = loop._replace(cond=cond, body=body, n_consts=len(consts), n_carry=len(init))
-    return apart.bind(consts, init)
+    return body.apply(loop._replace(cond=cond), loop.parts(operands), i_axes, size)
 
 
 # -- the primitive ---------------------------------------------------------------------------------
 
 
-def _rule(function: Any) -> Any:
-    def slot(
-        *args: Any, cond: Graph, body: Graph, n_consts: int, n_carry: int, max_steps: int | None,
-        room: int | None, **more: Any,
-    ) -> Any:  # fmt: skip
-        return function(While(cond, body, n_consts, n_carry, max_steps, room), *args, **more)
-
-    return slot
-
+_rule = taking(While, While._fields)
 
 while_p: Primitive = primitive(
     "while_loop",
     infer=_rule(_infer),
     numpy=_rule(_evaluate),
-    jvp=_rule(_jvp),
+    jvp=_rule(jvp),
     split=_rule(_split),
     batch=_rule(_batch),
-    parts=_rule(_in_parts),
+    parts=_rule(in_parts),
     host=lazy("functrans.ops.control.compiled.growing:run_while"),
     emit=Emit(
         lazy("functrans.ops.control.compiled.loops:while_loop"),

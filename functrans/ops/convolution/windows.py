@@ -30,7 +30,7 @@ from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
 from functrans.ops.arrays.shape import Joins
-from functrans.ops.arrays.structural import move_axis, reshape, transpose
+from functrans.ops.arrays.structural import beside_mapped, move_axis, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
@@ -181,7 +181,7 @@ def _infer_windows(x: Aval, *, axes: Axes, windows: tuple[Window, ...]) -> Aval:
 
 def _batch_windows(operands: Any, mapped: Any, *, axes: Axes, windows: Any) -> tuple[Any, int]:
     (x,), (axis,) = operands, mapped
-    moved = tuple(a + (a >= axis) for a in axes)
+    moved = beside_mapped(axes, axis)
     return windows_of(x, axes=moved, windows=windows), axis
 
 
@@ -324,7 +324,7 @@ def _batch_overlap(
     if axis > len(shape):
         # the mapped axis is one of the axes of taps
         x, axis = move_axis(x, axis, 0), 0
-    moved = tuple(a + (a >= axis) for a in axes)
+    moved = beside_mapped(axes, axis)
     whole = (*shape[:axis], x.shape[axis], *shape[axis:])
     return overlap_add(x, axes=moved, windows=windows, shape=whole), axis
 

@@ -41,7 +41,7 @@ def elementwise(
     sparsity: Rule | None = None, promotion: Promotion | None = None,
     widen: Callable[[Any, Any], tuple[Any, Any]] | None = None, result: str = "same",
     steep: bool = False, quotient: int | None = None, brief: bool = False, stores: bool = False,
-    params: dict[str, Any] | None = None,
+    params: Sequence[dict[str, Any]] = ({},),
 ) -> Primitive:  # fmt: skip
     """Define an elementwise primitive that broadcasts as NumPy does.
 
@@ -90,8 +90,8 @@ def elementwise(
         Whether tests try only one shape and an empty one, because the primitive is slow.
     stores : bool
         Whether it takes storage-only dtypes, see `functrans.ir.primitive`.
-    params : dict
-        Parameters, passed to every rule by name, with the values that tests try.
+    params : sequence of dict
+        Parameters, passed to every rule by name: the values that tests try.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def elementwise(
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
     brings = promotion or promotion_of(numpy)
     is_uniform = promotion is None and result == "same"
-    taken = frozenset(params or ())
+    taken = frozenset(params[0])
 
     def infer(*avals: Aval, **params: Any) -> Aval:
         if params.keys() != taken:
@@ -134,14 +134,14 @@ def elementwise(
         emit=emit,
         parts=parts,
         sparsity=sparsity,
-        samples=broadcasting(*domains, params=params or {}, brief=brief),
+        samples=broadcasting(*domains, params=params, brief=brief),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         quotient=quotient,
         steep=steep,
         stores=stores,
         prepare=prepare,
-        promotion=None if widen or params else brings,
+        promotion=None if widen or taken else brings,
     )
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op

@@ -32,7 +32,7 @@ barrier = elementwise(
 named = elementwise(
     "named", numpy=lambda x, name: x, scalar=lambda x, name: x,
     linear=LINEAR, promotion=unchanged, stores=True,
-    params={"name": "x"}, samples=reals(-3, 3),
+    params=[{"name": "x"}], samples=reals(-3, 3),
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ required_good: Primitive = elementwise(
     "required_good", numpy=_refuse, scalar=_required_good,
     linear=LINEAR, promotion=unchanged,
     parts=lambda x, kind: Pair(required_good(x.re, kind=kind), required_good(x.im, kind=kind)),
-    params={"kind": "nan"}, samples=reals(-3, 3),
+    params=[{"kind": "nan"}], samples=reals(-3, 3),
 )  # fmt: skip
 """The operand; the call fails with `NOT_FINITE` on a NaN (kind "finite": or an infinity)."""
 
@@ -67,6 +67,6 @@ required_index = elementwise(
     "required_index", numpy=_refuse_negative,
     scalar=lambda x, failure: required(x >= 0, x, failure),
     jvp=ZERO_DERIVATIVE, promotion=unchanged,
-    params={"failure": ALL_NAN}, samples=integers(0, 5),
+    params=[{"failure": ALL_NAN}], samples=integers(0, 5),
 )  # fmt: skip
 """The operand, an index that is negative where there is none: the call fails then."""

@@ -59,7 +59,7 @@ arctan2_derivative: Primitive = elementwise(
         lambda y, x, out, dy, n: dy * (_slope if n else _shear)(y, x),
         lambda y, x, out, dx, n: dx * (-_shear(y, x) if n else _slope(y, x)),
     ],
-    promotion=floating, samples=[reals(-3, 3), reals(0.5, 3)], params={"n": 1},
+    promotion=floating, samples=[reals(-3, 3), reals(0.5, 3)], params=[{"n": 1}],
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
 from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import DtypeKey, promote, result_type
-from functrans.ops.arrays.structural import iota, reshape
+from functrans.ops.arrays.structural import batch_along, iota, reshape
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
 from functrans.ops.elementwise.choice import select
@@ -31,10 +31,6 @@ OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """The norm of the inverse transform that has the same factor as the transform."""
 
 # -- common to all transforms ----------------------------------------------------------------------
-
-
-def _same_axis(op: Primitive, operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
-    return op(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
 
 
 def with_extent(shape: Shape, axis: int, extent: int) -> Shape:
@@ -65,10 +61,6 @@ def _promoted_complex(x: Any, **params: Any) -> Any:
     return promote(as_complex, (x,)), params
 
 
-def _promoted_real(x: Any, **params: Any) -> Any:
-    return promote(in_floats, (x,)), params
-
-
 # -- complex to complex ----------------------------------------------------------------------------
 
 
@@ -92,7 +84,7 @@ fft_p: Primitive = primitive(
     linear=LINEAR,
     sparsity=lambda x, **params: along(x, x.aval, params["axis"]),
     transpose=[lambda ct, x, **params: fft_p(ct, **params)],
-    batch=lambda *args, **params: _same_axis(fft_p, *args, **params),
+    batch=lambda *args, **params: batch_along(fft_p)(*args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:fft"),
     prepare=_promoted_complex,
     samples=cases(
@@ -153,9 +145,9 @@ rfft_p: Primitive = primitive(
     linear=LINEAR,
     sparsity=lambda x, **params: along(x, _infer_rfft(x.aval, **params), params["axis"]),
     transpose=[_transpose_rfft],
-    batch=lambda *args, **params: _same_axis(rfft_p, *args, **params),
+    batch=lambda *args, **params: batch_along(rfft_p)(*args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:rfft"),
-    prepare=_promoted_real,
+    prepare=lambda x, **params: (promote(in_floats, (x,)), params),
     samples=cases(
         ((4,), {"axis": 0, "norm": "backward"}), ((5,), {"axis": 0, "norm": "backward"}),
         ((3, 2), {"axis": 0, "norm": "ortho"}), ((2, 6), {"axis": 1, "norm": "forward"}),
@@ -188,7 +180,7 @@ irfft_p: Primitive = primitive(
     linear=LINEAR,
     sparsity=lambda x, **params: along(x, _infer_irfft(x.aval, **params), params["axis"]),
     transpose=[_transpose_irfft],
-    batch=lambda *args, **params: _same_axis(irfft_p, *args, **params),
+    batch=lambda *args, **params: batch_along(irfft_p)(*args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:irfft"),
     prepare=_promoted_complex,
     samples=cases(

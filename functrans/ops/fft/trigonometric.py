@@ -15,6 +15,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import promote
 from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.slicing import update_slice
+from functrans.ops.arrays.structural import batch_along
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
@@ -59,10 +60,6 @@ def _infer(x: Aval, *, kind: str, type: int, axis: int) -> Aval:
     return x.update()
 
 
-def _transform(x: Any, *, kind: str, type: int, axis: int) -> Any:
-    return _TRANSFORMS[kind](x, type=type, axis=axis)
-
-
 def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
     other = _TRANSPOSES[kind, type]
     n = x.shape[axis]
@@ -76,18 +73,14 @@ def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
     return scaled_at(transformed, axis, *after)
 
 
-def _batch(operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
-    return trigonometric_p(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
-
-
 trigonometric_p: Primitive = primitive(
     "trigonometric_transform",
     infer=_infer,
-    numpy=_transform,
+    numpy=lambda x, *, kind, type, axis: _TRANSFORMS[kind](x, type=type, axis=axis),
     linear=LINEAR,
     sparsity=lambda x, *, axis, **params: along(x, x.aval, axis),
     transpose=[_transposed],
-    batch=_batch,
+    batch=lambda *args, **params: batch_along(trigonometric_p)(*args, **params),
     prepare=lambda x, **params: (promote(in_floats, (x,)), params),
     samples=cases(
         *(

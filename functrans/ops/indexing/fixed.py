@@ -19,7 +19,7 @@ from functrans.ir.types import Aval
 from functrans.loop import scalar
 from functrans.loop.nodes import entry, guard
 from functrans.ops.arrays.known import known_integers
-from functrans.ops.arrays.structural import absent, move_axis, place
+from functrans.ops.arrays.structural import absent, in_lanes, move_axis
 from functrans.ops.define import primitive
 from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.samples import cases
@@ -103,9 +103,7 @@ def _infer_put(x: Aval, updates: Aval, *, axis: int, positions: Positions) -> Av
 
 
 def _batch_put(operands: Any, axes: Any, *, axis: int, positions: Positions) -> tuple[Any, int]:
-    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-    x, updates = (place(x, a, 0, size) for x, a in zip(operands, axes, strict=True))
-    return put(x, updates, axis=axis + 1, positions=positions), 0
+    return put(*in_lanes(operands, axes), axis=axis + 1, positions=positions), 0
 
 
 def _pull_put(

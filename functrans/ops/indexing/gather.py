@@ -30,6 +30,7 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.structural import (
     absent,
     absent_like,
+    beside_mapped,
     broadcast_to,
     cast,
     drop_axes,
@@ -57,7 +58,6 @@ from functrans.ops.indexing.positions import (
     infer_indexed,
     open_mesh,
     pull_indices,
-    shifted,
 )
 from functrans.ops.samples import cases
 
@@ -79,13 +79,13 @@ def _batch_gather(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple
     x, *indices = operands
     axis, *index_axes = mapped
     if all(i is None for i in index_axes):
-        out = gather(x, *indices, axes=shifted(axes, axis))
-        return out, behind(len(index_shape(indices)), shifted(axes, axis), axis)
+        out = gather(x, *indices, axes=beside_mapped(axes, axis))
+        return out, behind(len(index_shape(indices)), beside_mapped(axes, axis), axis)
     size = next(i.shape[a] for i, a in zip(indices, index_axes, strict=True) if a is not None)
     counter, *aligned = batch_indices(indices, index_axes, size)
     if axis is None:
         return gather(x, *aligned, axes=axes), 0
-    return gather(x, counter, *aligned, axes=(axis, *shifted(axes, axis))), 0
+    return gather(x, counter, *aligned, axes=(axis, *beside_mapped(axes, axis))), 0
 
 
 def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[int, ...]) -> Any:
@@ -177,10 +177,10 @@ def _scatter(
         axis, update_axis, *index_axes = mapped
         size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
         if all(i is None for i in index_axes):
-            x, axes = place(x, axis, 0, size), shifted(axes, 0)
+            x, axes = place(x, axis, 0, size), beside_mapped(axes, 0)
             updates = place(updates, update_axis, len(index_shape(indices)), size)
         else:
-            x, axes = place(x, axis, 0, size), (0, *shifted(axes, 0))
+            x, axes = place(x, axis, 0, size), (0, *beside_mapped(axes, 0))
             updates = place(updates, update_axis, 0, size)
             indices = batch_indices(indices, index_axes, size)
         return op(x, updates, *indices, axes=axes, unique=unique), 0
@@ -364,9 +364,9 @@ def _at_position(
         size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
         x, value = place(x, axis, 0, size), place(value, value_axis, 0, size)
         if all(i is None for i in index_axes):
-            return op(x, value, *position, axes=shifted(axes, 0)), 0
+            return op(x, value, *position, axes=beside_mapped(axes, 0)), 0
         indices = batch_indices(position, index_axes, size)
-        return scatter(x, value, *indices, axes=(0, *shifted(axes, 0)), unique=True), 0
+        return scatter(x, value, *indices, axes=(0, *beside_mapped(axes, 0)), unique=True), 0
 
     def pull(
         read: Any, element: Any, x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]

@@ -64,10 +64,6 @@ def behind(ndim: int, axes: tuple[int, ...], axis: int) -> int:
     return ndim + sum(a not in axes for a in range(axis))
 
 
-def shifted(axes: tuple[int, ...], mapped: int) -> tuple[int, ...]:
-    return tuple(a + (a >= mapped) for a in axes)
-
-
 def batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: int) -> list[Any]:
     """The index arrays with the mapped axis first, preceded by an iota along that axis."""
     ranks = [i.ndim - (axis is not None) for i, axis in zip(indices, mapped, strict=True)]

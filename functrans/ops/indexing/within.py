@@ -32,6 +32,6 @@ def _checked(i: Scalar, extent: int) -> Scalar:
 within: Primitive = elementwise(
     "within", numpy=_refuse, scalar=_checked,
     jvp=ZERO_DERIVATIVE, promotion=unchanged,
-    params={"extent": 9}, samples=integers(0, 8),
+    params=[{"extent": 9}], samples=integers(0, 8),
 )  # fmt: skip
 """The operand; the call fails unless it is in ``0 <= i < extent``."""

@@ -16,7 +16,7 @@ from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
 from functrans.ops.arrays.promotion import common, promote
-from functrans.ops.arrays.structural import inverse, reshape, transpose
+from functrans.ops.arrays.structural import beside_mapped, inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product
@@ -133,9 +133,9 @@ def _batch(operands: Any, axes: Any, *, contract: Pairs, batch: Pairs) -> tuple[
     (x, y), (x_axis, y_axis) = operands, axes
     (x_contract, y_contract), (x_batch, y_batch) = contract, batch
     if x_axis is not None:
-        x_contract, x_batch = _shifted(x_contract, x_axis), _shifted(x_batch, x_axis)
+        x_contract, x_batch = beside_mapped(x_contract, x_axis), beside_mapped(x_batch, x_axis)
     if y_axis is not None:
-        y_contract, y_batch = _shifted(y_contract, y_axis), _shifted(y_batch, y_axis)
+        y_contract, y_batch = beside_mapped(y_contract, y_axis), beside_mapped(y_batch, y_axis)
     place = 0
     if x_axis is not None and y_axis is not None:
         x_batch, y_batch = (x_axis, *x_batch), (y_axis, *y_batch)
@@ -147,10 +147,6 @@ def _batch(operands: Any, axes: Any, *, contract: Pairs, batch: Pairs) -> tuple[
         place = len(x_batch) + len(x_free) + free_axes(y.ndim, y_contract, y_batch).index(y_axis)
     out = dot_general(x, y, contract=(x_contract, y_contract), batch=(x_batch, y_batch))
     return out, place
-
-
-def _shifted(axes: Axes, mapped: int) -> Axes:
-    return tuple(a + (a >= mapped) for a in axes)
 
 
 def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:

@@ -28,7 +28,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
 from functrans.ops.elementwise.choice import absolute, masked
-from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
+from functrans.ops.elementwise.complex_numbers import complex_p, imag, real
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
@@ -36,6 +36,7 @@ from functrans.ops.linalg.matrices import (
     by_lapack,
     check_square,
     decomposed_forms,
+    diagonal_of_product,
     far_apart,
     hermitian,
     identity,
@@ -70,17 +71,12 @@ def _jvp_eigh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> tuple[A
     inner = product(adjoint(vectors), turned)
     gaps = on_columns(values) - on_rows(values)
     turn = inner * reciprocal_where_apart(gaps, on_rows(rounding(values)))
-    return _changes(vectors, turned), product(vectors, turn)
-
-
-def _changes(vectors: Any, turned: Any) -> Any:
-    """The diagonal of ``V^H dA V``."""
-    return real(reduce_sum(conj(vectors) * turned, axes=(vectors.ndim - 2,)))
+    return diagonal_of_product(vectors, turned), product(vectors, turn)
 
 
 def _jvp_eigvalsh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> Any:
     _, vectors = eigh_p(*primals, lower=lower)
-    return _changes(vectors, product(hermitian(tangents[0], lower=lower), vectors))
+    return diagonal_of_product(vectors, product(hermitian(tangents[0], lower=lower), vectors))
 
 
 _samples = cases(
@@ -149,7 +145,7 @@ def _jvp_eig(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 def _normalising(vectors: Any, turn: Any) -> Any:
     """The multiple of a vector in its tangent that keeps its length and its normalised phase."""
     rows = vectors.ndim - 2
-    longer = -real(reduce_sum(conj(vectors) * turn, axes=(rows,)))
+    longer = -diagonal_of_product(vectors, turn)
     if not vectors.shape[-1]:
         return longer
     largest = expand_axes(argmax(absolute(vectors), axis=rows), (rows,))

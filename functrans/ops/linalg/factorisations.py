@@ -22,8 +22,6 @@ from functrans.ops.arrays.structural import (
     cast,
     expand_axes,
     full_p,
-    move_axis,
-    place,
     reshape,
     zeros,
 )
@@ -33,6 +31,7 @@ from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_by_columns,
     broadcast_leading,
     check_square,
     compiled_forms,
@@ -71,21 +70,6 @@ def _solution(a: Aval, b: Aval) -> Aval:
     return b.update()
 
 
-def _batch_solve(op: Primitive, operands: Any, axes: Any, params: Any) -> tuple[Any, int]:
-    (a, b), (a_axis, b_axis) = operands, axes
-    if a_axis is not None:
-        size = a.shape[a_axis]
-        return op(place(a, a_axis, 0, size), place(b, b_axis, 0, size), **params), 0
-    # a matrix shared by the batch: all right-hand sides are columns of one system
-    b = move_axis(b, b_axis, b.ndim - 1)
-    columns = reshape(b, shape=(*b.shape[:-2], b.shape[-2] * b.shape[-1]))
-    return reshape(op(a, columns, **params), shape=b.shape), b.ndim - 1
-
-
-def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
-    return np.linalg.solve(a.mT if transpose_a else a, b)
-
-
 def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
     residual = matmul(transposed(da) if transpose_a else da, out)
     # negative before it is solved for: the transpose then solves for the cotangent itself, as that
@@ -100,14 +84,14 @@ def _of(transpose_a: bool) -> dict[str, bool]:
 solve_p: Primitive = primitive(
     "solve",
     infer=lambda a, b, *, transpose_a: _solution(a, b),
-    numpy=_solve,
+    numpy=lambda a, b, *, transpose_a: np.linalg.solve(a.mT if transpose_a else a, b),
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
     quotient=0,
     # the same matrix, so that one elimination serves both
     sparsity=_sparsity_of_solution,
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
-    batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
+    batch=lambda *args, **params: batch_by_columns(solve_p, *args, **params),
     **compiled_forms("solve"),
     prepare=promoted,
     samples=cases(
@@ -169,7 +153,7 @@ triangular_solve: Primitive = primitive(
             a, ct, transpose_a=not transpose_a, **params
         ),
     ],
-    batch=lambda operands, axes, **params: _batch_solve(triangular_solve, operands, axes, params),
+    batch=lambda *args, **params: batch_by_columns(triangular_solve, *args, **params),
     **compiled_forms("triangular_solve"),
     prepare=promoted,
     samples=cases(

@@ -24,6 +24,7 @@ from functrans.ops.linalg.matrices import (
     FLOATS,
     far_apart,
     is_small_or_one_of_many,
+    on_grid,
     operations,
     positive_definite,
 )
@@ -38,7 +39,10 @@ OPERANDS = {
 }  # fmt: skip
 """The operations, and the number of matrices that each takes."""
 
-OF_CORES = frozenset({*OPERANDS, "pinv", "lstsq", "cofactor"})
+ON_GRID = frozenset(("eigh", "eigvalsh"))
+"""The operations that are compiled for a grid, too."""
+
+OF_CORES = frozenset({*OPERANDS, "pinv", "lstsq", "cofactor"}) - ON_GRID
 """The operations with parts for which only CPUs have routines, and those composed of them."""
 
 
@@ -97,12 +101,19 @@ def _applies(eqn: Eqn, target: Any) -> bool:
     return target.routines and is_ours and all(0 not in x.aval.shape for x in eqn.inputs)
 
 
+_on_grid = on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh_of_parts"))
+
+
+def _applies_on_grid(eqn: Eqn, target: Any) -> bool:
+    return eqn.params["of"] in ON_GRID and _on_grid.applies(eqn, target)
+
+
 in_parts_p: Primitive = primitive(
     "in_parts",
     emit=Emit(
         lazy("functrans.ops.linalg.compiled.in_parts:emit"), applies=_applies, operations=operations
     ),
-    emit_on_grid=None,
+    emit_on_grid=_on_grid._replace(applies=_applies_on_grid),
     infer=_infer,
     numpy=_numpy,
     several=True,
@@ -110,6 +121,9 @@ in_parts_p: Primitive = primitive(
     samples=cases(
         ((positive_definite, (3, 3)), np.zeros((3, 3)), {"of": "cholesky"}),
         ((far_apart, (2, 4, 4)), (2, 4, 4), {"of": "eigh", "lower": True}),
+        ((far_apart, (3, 3)), (3, 3), {"of": "eigh", "lower": False}),
+        ((far_apart, (4, 4)), (4, 4), {"of": "eigvalsh", "lower": False}),
+        ((far_apart, (1, 1)), (1, 1), {"of": "eigvalsh", "lower": True}),
         ((far_apart, (3, 3)), {"of": "eig"}), ((far_apart, (2, 3, 3)), {"of": "eigvals"}),
         ((far_apart, (4, 2)), (4, 2), {"of": "lu"}),
         ((far_apart, (3, 5)), (3, 5), {"of": "qr", "complete": False}),

@@ -17,12 +17,13 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import astype, expand_axes, move_axis, reshape, zeros
+from functrans.ops.arrays.structural import astype, expand_axes, zeros
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import greater, not_equal
 from functrans.ops.linalg.matrices import (
     adjoint,
+    batch_by_columns,
     batch_together,
     check_matrices,
     decomposed_forms,
@@ -178,17 +179,6 @@ def _tangent_of_lstsq(a: Any, b: Any, rcond: Any, out: Any, da: Any) -> Any:
     return within + product(_of_dropped(a, rcond, da), b)
 
 
-def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
-    (a, b, rcond), (a_axis, b_axis, rcond_axis) = operands, axes
-    if a_axis is None and rcond_axis is None:
-        # one matrix for the whole batch: all right-hand sides are columns of one problem
-        b = move_axis(b, b_axis, b.ndim - 1)
-        columns = reshape(b, shape=(*b.shape[:-2], b.shape[-2] * b.shape[-1]))
-        x = lstsq_p(a, columns, rcond)
-        return reshape(x, shape=(*x.shape[:-1], *b.shape[-2:])), b.ndim - 1
-    return batch_together(lstsq_p, operands, axes)
-
-
 lstsq_p: Primitive = primitive(
     "lstsq",
     **decomposed_forms(
@@ -199,7 +189,7 @@ lstsq_p: Primitive = primitive(
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],
     linear=((1,),),
     transpose=[None, lambda ct, a, b, rcond: lstsq_p(transposed(a), ct, rcond), None],
-    batch=_batch_lstsq,
+    batch=lambda *args: batch_by_columns(lstsq_p, *args),
     prepare=_prepared,
     samples=cases(
         ((far_apart, (3, 3)), (3, 2), _cutoff(), {}), ((far_apart, (4, 2)), (4, 1), _cutoff(), {}),

@@ -23,9 +23,9 @@ from functrans.ops.arrays.structural import (
     broadcast_to,
     cast,
     expand_axes,
+    in_lanes,
     iota,
     move_axis,
-    place,
     reduce_sum,
     reshape,
     transpose,
@@ -178,6 +178,11 @@ def negligible(values: Any) -> Any:
     return less_equal(absolute(values), rounding(values))
 
 
+def diagonal_of_product(x: Any, y: Any) -> Any:
+    """The real part of the diagonal of ``X^H Y``."""
+    return real(reduce_sum(conj(x) * y, axes=(x.ndim - 2,)))
+
+
 # -- definitions -----------------------------------------------------------------------------------
 
 
@@ -305,8 +310,21 @@ def _forms(name: str, emit: Emit, of_nothing: bool) -> dict[str, Any]:
 
 def batch_together(op: Primitive, operands: Any, axes: Any, **params: Any) -> tuple[Any, int]:
     """The batching rule of an operation on several stacks, all of which get the mapped axis."""
-    size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
-    return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True)), **params), 0
+    return op(*in_lanes(operands, axes), **params), 0
+
+
+def batch_by_columns(op: Primitive, operands: Any, axes: Any, **params: Any) -> tuple[Any, int]:
+    """The same for solutions with matrices, and right-hand sides as the second operand.
+
+    With one matrix for the whole batch, all right-hand sides are columns of one problem.
+    """
+    a, b, *others = operands
+    if any(axis is not None for axis in (axes[0], *axes[2:])):
+        return batch_together(op, operands, axes, **params)
+    b = move_axis(b, axes[1], b.ndim - 1)
+    columns = reshape(b, shape=(*b.shape[:-2], b.shape[-2] * b.shape[-1]))
+    x = op(a, columns, *others, **params)
+    return reshape(x, shape=(*x.shape[:-1], *b.shape[-2:])), b.ndim - 1
 
 
 def only(place: int, eqn: Eqn, wanted: Sequence[bool], of: Primitive, **params: Any) -> Eqn:
@@ -349,6 +367,15 @@ def filled_by_matrix(function: Callable[..., Any], operands: Sequence[Any], *out
         for out, x in zip(outs, found if len(outs) > 1 else (found,), strict=True):
             out[at] = x
     return outs if len(outs) > 1 else outs[0]
+
+
+def real_of_real(result: Any, x: Any, what: str) -> Any:
+    """A function of a matrix, which must be real if the matrix is."""
+    if np.iscomplexobj(result) and not np.iscomplexobj(x):
+        raise np.linalg.LinAlgError(
+            f"the {what} of this real matrix is complex: convert it by .astype(complex)"
+        )
+    return result
 
 
 # -- samples ---------------------------------------------------------------------------------------

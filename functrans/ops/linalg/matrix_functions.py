@@ -37,6 +37,7 @@ from functrans.ops.linalg.matrices import (
     filled_by_matrix,
     of_matrices,
     promoted,
+    real_of_real,
     regular,
     rows_of,
     same_square,
@@ -52,12 +53,8 @@ def _logarithms(a: Any) -> Any:
 
     def of_one(x: Any) -> Any:
         # SciPy warns that single precision results are inaccurate
-        logarithm = _logm(x.astype(np.result_type(x.dtype, np.float64)))
-        if np.iscomplexobj(logarithm) and not np.iscomplexobj(x):
-            raise np.linalg.LinAlgError(
-                "the logarithm of this real matrix is complex: convert it by .astype(complex)"
-            )
-        return logarithm
+        wide = x.astype(np.result_type(x.dtype, np.float64))
+        return real_of_real(_logm(wide), x, "logarithm")
 
     return filled_by_matrix(of_one, [a], np.zeros_like(a))
 

@@ -17,7 +17,7 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, is_complex
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import zeros
-from functrans.ops.linalg.factorisations import triangular_solve
+from functrans.ops.linalg.lu import solved_from_right
 from functrans.ops.linalg.matrices import (
     above,
     adjoint,
@@ -31,7 +31,6 @@ from functrans.ops.linalg.matrices import (
     of_matrices,
     product,
     rows_of,
-    transposed,
     triangle,
 )
 from functrans.ops.samples import cases
@@ -52,7 +51,7 @@ def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[
     k = min(m, n)
     left, square = columns_of(q, 0, k), columns_of(rows_of(r, 0, k), 0, k)
 
-    moved = _divided(columns_of(da, 0, k), square)
+    moved = solved_from_right(columns_of(da, 0, k), square, lower=False)
     inner = product(adjoint(left), moved)
     turn = _skew(inner)
     # the part of `moved` orthogonal to the columns is unchanged
@@ -66,14 +65,6 @@ def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[
         dq = beside(dq, -product(left, product(adjoint(moved), others)))
         dr = above(dr, zeros((*dr.shape[:-2], m - k, n), dr.dtype))
     return dq, dr
-
-
-def _divided(x: Any, r: Any) -> Any:
-    """``x r^-1``, for upper triangles."""
-    solution = triangular_solve(
-        r, transposed(x), lower=False, transpose_a=True, unit_diagonal=False
-    )
-    return transposed(solution)
 
 
 def _skew(x: Any) -> Any:

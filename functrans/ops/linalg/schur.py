@@ -54,10 +54,6 @@ from functrans.ops.samples import cases
 _scipy_schur = lazy("scipy.linalg:schur")
 
 
-def _schur(a: Any) -> Any:
-    return filled_by_matrix(_scipy_schur, [a], np.empty_like(a), np.empty_like(a))
-
-
 def _jvp_schur(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
     (da,), (t, q) = tangents, outs
     moved, block = product(adjoint(q), da, q), blocks(t)
@@ -137,7 +133,7 @@ schur_p: Primitive = of_matrices(
     emit_on_grid=None,
     parts=by_lapack("schur"),
     infer=same_square("schur", 2),
-    numpy=_schur,
+    numpy=lambda a: filled_by_matrix(_scipy_schur, [a], np.empty_like(a), np.empty_like(a)),
     several=True,
     jvp=_jvp_schur,
     samples=cases(

@@ -21,14 +21,13 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
-from functrans.ops.arrays.structural import reduce_sum
-from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
     check_matrices,
     columns_of,
     decomposed_forms,
+    diagonal_of_product,
     far_apart,
     of_matrices,
     on_columns,
@@ -72,7 +71,7 @@ def _jvp_svd(primals: Any, tangents: Any, outs: Any, *, full: bool) -> tuple[Any
 
     du = _turned(u, even + odd, along * on_columns(inverse), k)
     dv = _turned(adjoint(vh), even - odd, adjoint(across) * on_columns(inverse), k)
-    return du, _changes(left, along), adjoint(dv)
+    return du, diagonal_of_product(left, along), adjoint(dv)
 
 
 def _turned(u: Any, turn: Any, moved: Any, k: int) -> Any:
@@ -93,14 +92,9 @@ def _turned(u: Any, turn: Any, moved: Any, k: int) -> Any:
     return product(left, turn)
 
 
-def _changes(left: Any, along: Any) -> Any:
-    """The diagonal of ``U^H dA V``."""
-    return real(reduce_sum(conj(left) * along, axes=(left.ndim - 2,)))
-
-
 def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:
     u, _, vh = svd_p(*primals, full=False)
-    return _changes(u, product(tangents[0], adjoint(vh)))
+    return diagonal_of_product(u, product(tangents[0], adjoint(vh)))
 
 
 def _full(full: bool) -> dict[str, bool]:

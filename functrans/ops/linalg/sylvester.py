@@ -28,6 +28,7 @@ from functrans.ops.linalg.matrices import (
     positive_definite,
     product,
     promoted,
+    real_of_real,
     same_square,
     transposed,
 )
@@ -82,12 +83,7 @@ sylvester_p: Primitive = primitive(
 
 def _square_root(a: Any) -> Any:
     def of_one(x: Any) -> Any:
-        root = _sqrtm(x)
-        if np.iscomplexobj(root) and not np.iscomplexobj(x):
-            raise np.linalg.LinAlgError(
-                "the square root of this real matrix is complex: convert it by .astype(complex)"
-            )
-        return root
+        return real_of_real(_sqrtm(x), x, "square root")
 
     return filled_by_matrix(of_one, [a], np.zeros_like(a))
 

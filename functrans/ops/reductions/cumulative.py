@@ -16,7 +16,7 @@ import numpy as np
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.lazily import lazy
 from functrans.ops.arrays.slicing import read_slice, update_slice
-from functrans.ops.arrays.structural import full_p
+from functrans.ops.arrays.structural import batch_along, full_p
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product, size
@@ -40,15 +40,11 @@ def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
             return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis, dtype=x.dtype), axis)
         return ufunc.accumulate(x, axis=axis, dtype=x.dtype)
 
-    def batch(operands: Any, mapped: Any, *, axis: int, reverse: bool) -> Any:
-        shifted = axis + (axis >= mapped[0])
-        return defined(operands[0], axis=shifted, reverse=reverse), mapped[0]
-
-    defined = primitive(
+    defined: Primitive = primitive(
         name,
         infer=lambda x, *, axis, reverse: x.update(),
         numpy=accumulate,
-        batch=batch,
+        batch=lambda *args, **params: batch_along(defined)(*args, **params),
         emit=Emit(partial(_emit, op), operations=elements),
         emit_on_grid=Emit(partial(_emit_on_grid, op), operations=elements),
         samples=slots.pop("samples", None) or cases(

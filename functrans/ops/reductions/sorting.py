@@ -10,6 +10,7 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX
+from functrans.ops.arrays.structural import batch_along
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.indexing.gather import gather_along
@@ -33,10 +34,6 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
     (x,) = eqn.inputs
     extent: int = x.aval.shape[eqn.params["axis"]]
     return x.aval.size * max(extent.bit_length(), 1)
-
-
-def _batch(sort: Primitive, operands: Any, mapped: Any, axis: int) -> tuple[Any, int]:
-    return sort(operands[0], axis=axis + (axis >= mapped[0])), mapped[0]
 
 
 LONG = 2048
@@ -92,7 +89,7 @@ argsort: Primitive = primitive(
     infer=lambda x, *, axis: x.update(dtype=INDEX),
     numpy=_argsort,
     jvp=ZERO_DERIVATIVE,
-    batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
+    batch=lambda *args, **params: batch_along(argsort)(*args, **params),
     emit=Emit(_emit_argsort, operations=_operations),
     emit_on_grid=Emit(_argsort_on_grid, operations=_operations),
     samples=_samples,
@@ -103,7 +100,7 @@ sort: Primitive = primitive(
     infer=lambda x, *, axis: x.update(),
     numpy=_sort,
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
-    batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
+    batch=lambda *args, **params: batch_along(sort)(*args, **params),
     emit=Emit(_emit_sort, applies=_is_sorted, operations=_operations),
     emit_on_grid=Emit(_sort_on_grid, operations=_operations),
     samples=_samples,

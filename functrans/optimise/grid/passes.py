@@ -8,8 +8,6 @@ from typing import Any
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
-from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
-from functrans.ops.linalg.grid.hermitian import eigh_in_parts, eigvalsh_in_parts
 from functrans.ops.linalg.in_parts import OF_CORES
 from functrans.optimise import checks
 from functrans.optimise.conditions import has_complex
@@ -19,17 +17,14 @@ from functrans.optimise.grid.scan_fission import split_scans
 from functrans.optimise.machine import complex_parts
 from functrans.optimise.passes import FOR_CORES, Pass, Passes
 
-PARTS: dict[Primitive, Callable[..., Any]] = {eigh_p: eigh_in_parts, eigvalsh_p: eigvalsh_in_parts}
-"""Rules like those of the slot `parts`, for operations that NumPy computes on a CPU."""
-
 
 def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
     # LAPACK's operations stay complex, so that the error message can name them
-    return PARTS.get(primitive) or (None if primitive.name in OF_CORES else primitive.parts)
+    return None if primitive.name in OF_CORES else primitive.parts
 
 
 def without_complex(graph: Graph, target: Target) -> Graph:
-    """Replace complex numbers by pairs of real ones, with rules where a CPU would call NumPy.
+    """Replace complex numbers by pairs of real ones, but for operations that only LAPACK computes.
 
     Expects operations on complex numbers as they were traced, or already calls of a library.
     Leaves no complex values.

@@ -15,12 +15,12 @@ import numpy as np
 from functrans.ir.graph import Eqn
 from functrans.loop.failures import NOT_SENT
 from functrans.loop.messages import MAX, MIN, MOST, NOTHING, SUM, Message, code_of
-from functrans.loop.nodes import INDEX, ZERO, bounded, index, required
+from functrans.loop.nodes import INDEX, ZERO, bounded, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, where
-from functrans.loop.statements import Address, Buffer, Call, Let, Statement, Store, load, local
+from functrans.loop.statements import Address, Buffer, Call, Statement, Store, load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
-from functrans.ops.compiled.statements import nest
+from functrans.ops.compiled.statements import ensure, nest
 
 INT = np.dtype(np.int32)
 
@@ -146,7 +146,7 @@ def _send(
     )
     call = Call(_message(at.eqn, code).symbol, arguments, (x,), (out, status))
     well = eq(load(status, (ZERO,)), const(0, INT))
-    check = Let((local(BOOL, "well"),), (required(well, well, NOT_SENT),))
+    check = ensure(well, NOT_SENT)
     at.call((*before, call, check), work=WORK + x.nbytes // 16, stack=(status,))
 
 

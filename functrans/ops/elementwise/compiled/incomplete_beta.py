@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, maximum, where
-from functrans.loop.statements import Assign, If, Let, Statement, Store, While, local
+from functrans.loop.scalar import Scalar, const, maximum, where
+from functrans.loop.statements import Assign, If, Let, While, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
+from functrans.ops.elementwise.compiled.operands import DOUBLE, Made, Statements, for_each
 from functrans.vecmath import exp, expm1, log, power
 from functrans.vecmath.incomplete_beta import front, in_domain
 from functrans.vecmath.polynomial import two_sum
-
-Statements = tuple[Statement, ...]
 
 RESOLVED = 2.0**-56
 """The relative size of a term at which a sum has converged."""
@@ -50,15 +47,14 @@ def betaincc(at: Emission) -> None:
 
 
 def _emit(at: Emission, number: int) -> None:
-    target = at.result()
-    loops, (a, b, x) = doubles(at)
-    numbers = Numbers()
-    is_turned = numbers.is_turned > 0
-    lower = where(is_turned, numbers.upper, numbers.lower)
-    upper = where(is_turned, numbers.lower, numbers.upper)
-    found = in_domain(a, b, x, lower, upper)[number]
-    body = (*numbers.found(a, b, x), Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=WORK * target.count)
+    def made(a: Scalar, b: Scalar, x: Scalar) -> Made:
+        numbers = Numbers()
+        is_turned = numbers.is_turned > 0
+        lower = where(is_turned, numbers.upper, numbers.lower)
+        upper = where(is_turned, numbers.lower, numbers.upper)
+        return numbers.found(a, b, x), in_domain(a, b, x, lower, upper)[number]
+
+    for_each(at, made, WORK, DOUBLE)
 
 
 class Numbers:

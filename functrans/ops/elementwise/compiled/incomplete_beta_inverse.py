@@ -7,14 +7,15 @@ the two. If a step leaves the bracket, because a value underflowed, bisection re
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, sqrt, where
-from functrans.loop.statements import Assign, Let, Store, While, local
+from functrans.loop.scalar import Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.loop.statements import Assign, Let, While, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.incomplete_beta import WORK, Numbers, Statements
-from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
+from functrans.ops.elementwise.compiled.incomplete_beta import WORK, Numbers
+from functrans.ops.elementwise.compiled.operands import DOUBLE, Made, Statements, for_each
 from functrans.vecmath import exp, log, ndtri
 from functrans.vecmath.incomplete_beta import front
 from functrans.vecmath.polynomial import two_sum
@@ -40,8 +41,10 @@ def betainccinv(at: Emission) -> None:
 
 
 def _emit(at: Emission, of_complement: bool) -> None:
-    target = at.result()
-    loops, (a, b, share) = doubles(at)
+    for_each(at, partial(_made, of_complement), 8 * WORK, DOUBLE)
+
+
+def _made(of_complement: bool, a: Scalar, b: Scalar, share: Scalar) -> Made:
     infinite_a, infinite_b = eq(a, np.inf), eq(b, np.inf)
     proper = (a > 0) & (b > 0) & (share >= 0) & (share <= 1) & ~(infinite_a & infinite_b)
     inside = proper & (share > 0) & (share < 1) & ~infinite_a & ~infinite_b
@@ -53,9 +56,7 @@ def _emit(at: Emission, of_complement: bool) -> None:
     end = where(infinite_a, const(1.0, DOUBLE), where(infinite_b, 0.0, end))
     root = where(x > 2 * LEAST, x, 0.0)
     found = where(inside, root, where(proper, end, np.nan))
-    statements = _solved(x, (first, second), lower, upper)
-    body = (*statements, Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=8 * WORK * target.count)
+    return _solved(x, (first, second), lower, upper), found
 
 
 def _solved(

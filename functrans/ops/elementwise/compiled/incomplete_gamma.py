@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, where
-from functrans.loop.statements import Assign, If, Let, Statement, Store, While, local
+from functrans.loop.scalar import Scalar, const, where
+from functrans.loop.statements import Assign, If, Let, While, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
+from functrans.ops.elementwise.compiled.operands import DOUBLE, Made, Statements, for_each
 from functrans.vecmath import log
 from functrans.vecmath.incomplete_gamma import (
     LARGE,
@@ -25,8 +24,6 @@ from functrans.vecmath.incomplete_gamma import (
     power_over_gamma,
     uniform,
 )
-
-Statements = tuple[Statement, ...]
 
 RESOLVED = 2.0**-56
 """The relative size of a term at which a sum has converged."""
@@ -49,12 +46,11 @@ def gammaincc(at: Emission) -> None:
 
 
 def _emit(at: Emission, number: int) -> None:
-    target = at.result()
-    loops, (a, x) = doubles(at)
-    numbers = Numbers()
-    found = in_domain(a, x, numbers.lower, numbers.upper)[number]
-    body = (*numbers.found(a, x), Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=WORK * target.count)
+    def made(a: Scalar, x: Scalar) -> Made:
+        numbers = Numbers()
+        return numbers.found(a, x), in_domain(a, x, numbers.lower, numbers.upper)[number]
+
+    for_each(at, made, WORK, DOUBLE)
 
 
 class Numbers:

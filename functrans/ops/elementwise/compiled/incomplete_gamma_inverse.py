@@ -7,14 +7,15 @@ convex. So all steps but the first have the same direction, and tiny values are 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, sqrt, where
-from functrans.loop.statements import Assign, Let, Store, While, local
+from functrans.loop.scalar import Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.loop.statements import Assign, Let, While, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.incomplete_gamma import WORK, Numbers, Statements
-from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
+from functrans.ops.elementwise.compiled.incomplete_gamma import WORK, Numbers
+from functrans.ops.elementwise.compiled.operands import DOUBLE, Made, Statements, for_each
 from functrans.vecmath import exp, gamma, log, ndtri, power
 
 MOST_STEPS = 100
@@ -37,8 +38,10 @@ def gammainccinv(at: Emission) -> None:
 
 
 def _emit(at: Emission, of_upper: bool) -> None:
-    target = at.result()
-    loops, (a, share) = doubles(at)
+    for_each(at, partial(_made, of_upper), 8 * WORK, DOUBLE)
+
+
+def _made(of_upper: bool, a: Scalar, share: Scalar) -> Made:
     between = (share > 0) & (share < 1)
     wrong = ~((a >= 0) & (share >= 0) & (share <= 1)) | (between & (eq(a, 0) | eq(a, np.inf)))
     inside = ~wrong & between
@@ -47,8 +50,7 @@ def _emit(at: Emission, of_upper: bool) -> None:
     x = local(DOUBLE, "x")
     at_end = eq(share, 0.0) if of_upper else eq(share, 1.0)
     found = where(inside, x, where(wrong, np.nan, where(at_end, const(np.inf, DOUBLE), 0.0)))
-    body = (*_solved(x, order, lower, upper), Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=8 * WORK * target.count)
+    return _solved(x, order, lower, upper), found
 
 
 def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statements:

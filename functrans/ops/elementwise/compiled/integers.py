@@ -5,43 +5,25 @@ The former takes a loop of its own length for each number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from functrans.loop.failures import NEGATIVE_POWER
-from functrans.loop.nodes import index, required
+from functrans.loop.nodes import required
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, irem, ne, unlikely, where
-from functrans.loop.statements import Assign, Let, Statement, Store, While, local
-from functrans.ops.compiled.elements import broadcast_index
+from functrans.loop.statements import Assign, Let, While, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest
-
-Made = tuple[tuple[Statement, ...], Scalar]
-"""Statements, and the number that they compute."""
+from functrans.ops.elementwise.compiled.operands import Made, for_each
 
 STEPS = 10
 """The estimated iterations of such a loop."""
 
 
 def gcd(at: Emission) -> None:
-    _emit(at, lambda x, y: _euclid(_size(x), _size(y)))
+    for_each(at, lambda x, y: _euclid(_size(x), _size(y)), STEPS)
 
 
 def lcm(at: Emission) -> None:
-    _emit(at, _least_multiple)
-
-
-def _emit(at: Emission, made: Callable[[Scalar, Scalar], Made]) -> None:
-    target = at.result()
-    loops = tuple(index("i", extent) for extent in target.extents)
-    x, y = (
-        at.element(number, broadcast_index(loops, operand.aval.shape))
-        for number, operand in enumerate(at.eqn.inputs)
-    )
-    statements, found = made(x, y)
-    body = (*statements, Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=STEPS * target.count)
+    for_each(at, _least_multiple, STEPS)
 
 
 def _size(x: Scalar) -> Scalar:

@@ -26,14 +26,11 @@ from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.special.incomplete import (
     beta_density,
     betainc_n,
-    betaincc_n,
     gamma_density,
     gammainc_n,
-    gammaincc_n,
 )
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
-    by_slopes,
     composed,
     negative,
     ordered,
@@ -52,25 +49,18 @@ _POSITIVE = reals(0.5, 5)
 # -- chi-squared and gamma -------------------------------------------------------------------------
 
 
-def _gamma(a: Any, x: Any) -> Any:
+def gamma_by_order(a: Any, x: Any) -> Any:
     return gammainc_n(a, x, n=1)
 
 
-def upper_gamma_by_order(a: Any, x: Any) -> Any:
-    return gammaincc_n(a, x, n=1)
-
-
 _CHI_SQUARED = (
-    lambda v, x: 0.5 * _gamma(0.5 * v, 0.5 * x),
+    lambda v, x: 0.5 * gamma_by_order(0.5 * v, 0.5 * x),
     lambda v, x: 0.5 * gamma_density(0.5 * v, 0.5 * x),
 )
-_UPPER_CHI_SQUARED = (
-    lambda v, x: 0.5 * upper_gamma_by_order(0.5 * v, 0.5 * x),
-    lambda v, x: -0.5 * gamma_density(0.5 * v, 0.5 * x),
-)
+_UPPER_CHI_SQUARED = tuple(map(negative, _CHI_SQUARED))
 
-chdtr: Primitive = special("chdtr", [_POSITIVE, _POSITIVE], by_slopes(*_CHI_SQUARED))
-chdtrc: Primitive = special("chdtrc", [_POSITIVE, _POSITIVE], by_slopes(*_UPPER_CHI_SQUARED))
+chdtr: Primitive = special("chdtr", [_POSITIVE, _POSITIVE], *_CHI_SQUARED)
+chdtrc: Primitive = special("chdtrc", [_POSITIVE, _POSITIVE], *_UPPER_CHI_SQUARED)
 chdtri: Primitive = special("chdtri", [_POSITIVE, _P], solved_for(1, *_UPPER_CHI_SQUARED))
 chdtriv: Primitive = special("chdtriv", [_P, _POSITIVE], solved_for(0, *_CHI_SQUARED))
 
@@ -83,34 +73,29 @@ def _gamma_by_rate(a: Any, b: Any, x: Any) -> Any:
 
 _GAMMA = (
     _gamma_by_rate,
-    lambda a, b, x: _gamma(b, a * x),
+    lambda a, b, x: gamma_by_order(b, a * x),
     lambda a, b, x: a * gamma_density(b, a * x),
 )
-_UPPER_GAMMA = (
-    lambda a, b, x: -_gamma_by_rate(a, b, x),
-    lambda a, b, x: upper_gamma_by_order(b, a * x),
-    lambda a, b, x: -a * gamma_density(b, a * x),
-)
 
-gdtr: Primitive = special("gdtr", [_POSITIVE] * 3, by_slopes(*_GAMMA))
-gdtrc: Primitive = special("gdtrc", [_POSITIVE] * 3, by_slopes(*_UPPER_GAMMA))
+gdtr: Primitive = special("gdtr", [_POSITIVE] * 3, *_GAMMA)
+gdtrc: Primitive = special("gdtrc", [_POSITIVE] * 3, *map(negative, _GAMMA))
 gdtrib: Primitive = special("gdtrib", [_POSITIVE, _P, _POSITIVE], solved_for(1, *_GAMMA))
 
 # a and x occur as their product: one divided by the other, also where the density is 0
 gdtrix: Primitive = special(
     "gdtrix", [_POSITIVE, _POSITIVE, _P],
-    jvp=[
+    [
         lambda a, b, p, x, da: da * (-x / a),
-        lambda a, b, p, x, db: db * (-_gamma(b, a * x) / (a * gamma_density(b, a * x))),
+        lambda a, b, p, x, db: db * (-gamma_by_order(b, a * x) / (a * gamma_density(b, a * x))),
         lambda a, b, p, x, dp: dp / (a * gamma_density(b, a * x)),
     ],
 )  # fmt: skip
 
 gdtria: Primitive = special(
     "gdtria", [_P, _POSITIVE, _POSITIVE],
-    jvp=[
+    [
         lambda p, b, x, a, dp: dp / (x * gamma_density(b, a * x)),
-        lambda p, b, x, a, db: db * (-_gamma(b, a * x) / (x * gamma_density(b, a * x))),
+        lambda p, b, x, a, db: db * (-gamma_by_order(b, a * x) / (x * gamma_density(b, a * x))),
         lambda p, b, x, a, dx: dx * (-a / x),
     ],
 )  # fmt: skip
@@ -147,7 +132,7 @@ def _on_odds(a: Any, b: Any, t: Any, n: int, m: int) -> Any:
     """A derivative of the incomplete beta function in a or b, from the smaller of x and 1 - x."""
     small = less(t, 1)
     below = betainc_n(a, b, select(small, t / (1 + t), 0.5), n=n, m=m)
-    above = betaincc_n(b, a, select(small, 0.5, 1 / (1 + t)), n=m, m=n)
+    above = -betainc_n(b, a, select(small, 0.5, 1 / (1 + t)), n=m, m=n)
     return select(small, below, above)
 
 
@@ -168,8 +153,8 @@ def _f_by_d(n: Any, d: Any, x: Any) -> Any:
 _F = [reals(1, 5), reals(1, 5), reals(0.5, 3)]
 _F_SLOPES = _f_by_n, _f_by_d, _f_by_x
 
-fdtr: Primitive = special("fdtr", _F, by_slopes(*_F_SLOPES))
-fdtrc: Primitive = special("fdtrc", _F, by_slopes(*map(negative, _F_SLOPES)))
+fdtr: Primitive = special("fdtr", _F, *_F_SLOPES)
+fdtrc: Primitive = special("fdtrc", _F, *map(negative, _F_SLOPES))
 fdtri: Primitive = special("fdtri", [*_F[:2], _P], solved_for(2, *_F_SLOPES))
 fdtridfd: Primitive = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1, 2)], ONLY_VALUES)
 
@@ -190,7 +175,7 @@ def _student_by_df(df: Any, t: Any) -> Any:
 
 _STUDENT = _student_by_df, student_density
 
-stdtr: Primitive = special("stdtr", [reals(1, 5), reals(-3, 3)], by_slopes(*_STUDENT))
+stdtr: Primitive = special("stdtr", [reals(1, 5), reals(-3, 3)], *_STUDENT)
 stdtrit: Primitive = special("stdtrit", [reals(1, 5), _P], solved_for(1, *_STUDENT))
 stdtridf: Primitive = special(
     "stdtridf", [reals(0.8, 0.84), reals(1.1, 1.3)], solved_for(0, *_STUDENT)
@@ -241,7 +226,7 @@ _NONCENTRAL_SLOPES = (
     lambda x, df, nc: -noncentral_density(x, df + 2, nc),
 )
 
-chndtr: Primitive = special("chndtr", _NONCENTRAL, by_slopes(*_NONCENTRAL_SLOPES))
+chndtr: Primitive = special("chndtr", _NONCENTRAL, *_NONCENTRAL_SLOPES)
 chndtrix: Primitive = special(
     "chndtrix", [_P, *_NONCENTRAL[1:]], solved_for(0, *_NONCENTRAL_SLOPES)
 )
@@ -277,10 +262,7 @@ def _power_change(lmbda: Any, y: Any) -> Any:
 
 tklmbda: Primitive = special(
     "tklmbda", [reals(-1, 1), reals(0.2, 0.9)],
-    jvp=[
-        lambda x, lmbda, p, dx: _inside(p, dx / _tukey_slope(lmbda, p)),
-        _tukey_slope_of_lmbda,
-    ],
+    [lambda x, lmbda, p, dx: _inside(p, dx / _tukey_slope(lmbda, p)), _tukey_slope_of_lmbda],
 )  # fmt: skip
 
 # name: domains of the operands

@@ -21,7 +21,7 @@ from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
-from functrans.ops.elementwise.special.scipy import by_slopes, computed, part, parts, real, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -45,10 +45,9 @@ def _slope_of_integral(operand: int) -> Any:
 _POSITIVE = [reals(0.5, 3)] * 4
 
 carlson: Primitive = computed(
-    "carlson", numpy=symmetric_integral,
-    jvp=[_slope_of_integral(operand) for operand in range(4)],
+    "carlson", symmetric_integral, _POSITIVE, [_slope_of_integral(operand) for operand in range(4)],
     promotion=real("carlson", "an elliptic integral"),
-    samples=_POSITIVE, params={"powers": (1, 3, 1, 2), "moment": 0},
+    params=[{"powers": (1, 3, 1, 2), "moment": 0}],
 )  # fmt: skip
 
 
@@ -101,17 +100,11 @@ elliprg: Primitive = special(
 
 # -- complete --------------------------------------------------------------------------------------
 
-ellipkm1: Primitive = special(
-    "ellipkm1", reals(0.1, 2), by_slopes(lambda p: elliprd(0.0, 1.0, p) * (-1 / 6))
-)
+ellipkm1: Primitive = special("ellipkm1", reals(0.1, 2), lambda p: elliprd(0.0, 1.0, p) * (-1 / 6))
 
-ellipk: Primitive = special(
-    "ellipk", reals(-2, 0.9), by_slopes(lambda m: elliprd(0.0, 1.0, 1 - m) * (1 / 6))
-)
+ellipk: Primitive = special("ellipk", reals(-2, 0.9), lambda m: elliprd(0.0, 1.0, 1 - m) * (1 / 6))
 
-ellipe: Primitive = special(
-    "ellipe", reals(-2, 0.9), by_slopes(lambda m: elliprd(0.0, 1 - m, 1.0) * (-1 / 6))
-)
+ellipe: Primitive = special("ellipe", reals(-2, 0.9), lambda m: elliprd(0.0, 1 - m, 1.0) * (-1 / 6))
 
 # -- incomplete ------------------------------------------------------------------------------------
 
@@ -149,16 +142,13 @@ _AMPLITUDE = [reals(-1.4, 4), reals(-2, 0.9)]
 
 ellipkinc: Primitive = special(
     "ellipkinc", _AMPLITUDE,
-    jvp=[
+    [
         lambda phi, m, out, dphi: dphi / _modular(phi, m),
         lambda phi, m, out, dm: dm * _slope_of_f(phi, m),
     ],
 )  # fmt: skip
 
-ellipeinc: Primitive = special(
-    "ellipeinc", _AMPLITUDE,
-    by_slopes(lambda phi, m: _modular(phi, m), lambda phi, m: _slope_of_e(phi, m)),
-)  # fmt: skip
+ellipeinc: Primitive = special("ellipeinc", _AMPLITUDE, _modular, _slope_of_e)
 
 # -- Jacobi's functions: all of them through the amplitude, whose sine is sn -----------------------
 
@@ -171,23 +161,20 @@ def _amplitude_by_m(u: Any, m: Any) -> Any:
 
 elliptic_amplitude: Primitive = part(
     "elliptic_amplitude", "ellipj", 3, _ARGUMENT,
-    by_slopes(lambda u, m: elliptic_dn(u, m), lambda u, m: _amplitude_by_m(u, m)),
+    lambda u, m: elliptic_dn(u, m),
+    _amplitude_by_m,
 )  # fmt: skip
 
 elliptic_sn: Primitive = part(
     "elliptic_sn", "ellipj", 0, _ARGUMENT,
-    jvp=[
-        lambda u, m, out, du: du * (elliptic_cn(u, m) * elliptic_dn(u, m)),
-        lambda u, m, out, dm: dm * (elliptic_cn(u, m) * _amplitude_by_m(u, m)),
-    ],
+    lambda u, m: elliptic_cn(u, m) * elliptic_dn(u, m),
+    lambda u, m: elliptic_cn(u, m) * _amplitude_by_m(u, m),
 )  # fmt: skip
 
 elliptic_cn: Primitive = part(
     "elliptic_cn", "ellipj", 1, _ARGUMENT,
-    jvp=[
-        lambda u, m, out, du: du * (-elliptic_sn(u, m) * elliptic_dn(u, m)),
-        lambda u, m, out, dm: dm * (-elliptic_sn(u, m) * _amplitude_by_m(u, m)),
-    ],
+    lambda u, m: -elliptic_sn(u, m) * elliptic_dn(u, m),
+    lambda u, m: -elliptic_sn(u, m) * _amplitude_by_m(u, m),
 )  # fmt: skip
 
 
@@ -198,10 +185,8 @@ def _dn_by_m(u: Any, m: Any, dn: Any) -> Any:
 
 elliptic_dn: Primitive = part(
     "elliptic_dn", "ellipj", 2, _ARGUMENT,
-    jvp=[
-        lambda u, m, out, du: du * (-m * elliptic_sn(u, m) * elliptic_cn(u, m)),
-        lambda u, m, out, dm: dm * _dn_by_m(u, m, out),
-    ],
+    lambda u, m: -m * elliptic_sn(u, m) * elliptic_cn(u, m),
+    lambda u, m, out: _dn_by_m(u, m, out),
 )  # fmt: skip
 
 parts("ellipj", elliptic_sn, elliptic_cn, elliptic_dn, elliptic_amplitude)
@@ -225,8 +210,6 @@ def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
 
 agm: Primitive = special(
     "agm", [reals(0.5, 3), reals(0.5, 3)],
-    jvp=[
-        lambda a, b, out, da: da * _slope_of_agm(b, a, out),
-        lambda a, b, out, db: db * _slope_of_agm(a, b, out),
-    ],
+    lambda a, b, out: _slope_of_agm(b, a, out),
+    lambda a, b, out: _slope_of_agm(a, b, out),
 )  # fmt: skip

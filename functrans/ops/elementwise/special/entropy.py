@@ -23,17 +23,19 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal, les
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import log_of_base, power, power_less_one, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
-from functrans.ops.elementwise.special.scipy import by_slopes, computed, ratio, real, special
+from functrans.ops.elementwise.special.scipy import computed, ratio, real, special
 from functrans.ops.samples import reals
 
 log_expit: Primitive = special(
-    "log_expit", reals(-3, 3), scalar=lambda x: -vecmath.softplus(-x), steep=False,
-    jvp=lambda x, out, dx: dx * expit(-x),
+    "log_expit", reals(-3, 3), lambda x: expit(-x), scalar=lambda x: -vecmath.softplus(-x),
+    steep=False,
 )  # fmt: skip
 
 xlogy: Primitive = special(
     "xlogy", [reals(-3, 3), reals(0.1, 10)],
-    by_slopes(lambda x, y: log(y), lambda x, y: ratio(x, y)), scalar=vecmath.xlogy,
+    lambda x, y: log(y),
+    lambda x, y: ratio(x, y),
+    scalar=vecmath.xlogy,
 )  # fmt: skip
 
 
@@ -44,7 +46,9 @@ def _xlog1py(x: Scalar, y: Scalar) -> Scalar:
 
 xlog1py: Primitive = special(
     "xlog1py", [reals(-3, 3), reals(-0.9, 10)],
-    by_slopes(lambda x, y: log1p(y), lambda x, y: ratio(x, 1 + y)), scalar=_xlog1py,
+    lambda x, y: log1p(y),
+    lambda x, y: ratio(x, 1 + y),
+    scalar=_xlog1py,
 )  # fmt: skip
 
 # -- entropies: outside of their domain they are constant and infinite -----------------------------
@@ -56,8 +60,8 @@ def _entr(x: Scalar) -> Scalar:
 
 
 entr: Primitive = special(
-    "entr", reals(0.1, 3), scalar=_entr,
-    jvp=lambda x, out, dx: dx * masked(greater_equal(x, 0), -log(maximum(x, 0)) - 1),
+    "entr", reals(0.1, 3), lambda x: masked(greater_equal(x, 0), -log(maximum(x, 0)) - 1),
+    scalar=_entr,
 )  # fmt: skip
 
 
@@ -87,19 +91,17 @@ def _excess(x: Any, y: Any) -> Any:
 _POSITIVE = [reals(0.1, 3), reals(0.1, 3)]
 
 rel_entr: Primitive = special(
-    "rel_entr", _POSITIVE, scalar=vecmath.rel_entr,
-    jvp=[
-        lambda x, y, out, dx: dx * masked(_inside(x, y), _log_ratio(x, y) + 1),
-        lambda x, y, out, dy: -dy * _quotient(x, y),
-    ],
+    "rel_entr", _POSITIVE,
+    lambda x, y: masked(_inside(x, y), _log_ratio(x, y) + 1),
+    lambda x, y: -_quotient(x, y),
+    scalar=vecmath.rel_entr,
 )  # fmt: skip
 
 kl_div: Primitive = special(
-    "kl_div", _POSITIVE, scalar=vecmath.kl_div,
-    jvp=[
-        lambda x, y, out, dx: dx * _log_ratio(x, y),
-        lambda x, y, out, dy: dy * masked(_inside(x, y), _excess(x, y)),
-    ],
+    "kl_div", _POSITIVE,
+    _log_ratio,
+    lambda x, y: masked(_inside(x, y), _excess(x, y)),
+    scalar=vecmath.kl_div,
 )  # fmt: skip
 
 # -- robust losses ---------------------------------------------------------------------------------
@@ -114,10 +116,8 @@ def _huber(delta: Scalar, r: Scalar) -> Scalar:
 
 huber: Primitive = special(
     "huber", [reals(1, 2), reals(-3, 3)],
-    by_slopes(
-        lambda delta, r: masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
-        lambda delta, r: masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta)),
-    ),
+    lambda delta, r: masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
+    lambda delta, r: masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta)),
     scalar=_huber,
 )  # fmt: skip
 
@@ -147,30 +147,26 @@ def _pseudo_huber_by_residual(delta: Any, r: Any) -> Any:
 
 
 pseudo_huber: Primitive = special(
-    "pseudo_huber", [reals(1, 2), reals(-3, 3)], scalar=vecmath.pseudo_huber,
-    jvp=[
-        lambda delta, r, out, dd: dd * masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
-        lambda delta, r, out, dr: (
-            dr * masked(greater(delta, 0), _pseudo_huber_by_residual(delta, r))
-        ),
-    ],
+    "pseudo_huber", [reals(1, 2), reals(-3, 3)],
+    lambda delta, r: masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
+    lambda delta, r: masked(greater(delta, 0), _pseudo_huber_by_residual(delta, r)),
+    scalar=vecmath.pseudo_huber,
 )  # fmt: skip
 
 # -- relative exponentials and logarithms ----------------------------------------------------------
 
 exprel_n: Primitive = computed(
-    "exprel_n", numpy=exprel_derivative, scalar=vecmath.exprel_derivative,
-    jvp=by_slopes(lambda x, *, n: exprel_n(x, n=n + 1)), samples=reals(-3, 3), params={"n": 1},
+    "exprel_n", exprel_derivative, reals(-3, 3), lambda x, *, n: exprel_n(x, n=n + 1),
+    scalar=vecmath.exprel_derivative, params=[{"n": 1}],
 )  # fmt: skip
 
 log1prel_n: Primitive = computed(
-    "log1prel_n", numpy=log1prel_derivative, scalar=vecmath.log1prel_derivative,
-    jvp=lambda x, out, dx, *, n: dx * log1prel_n(x, n=n + 1),
-    promotion=real("log1prel_n", "spence"), samples=reals(-0.9, 3), params={"n": 1},
+    "log1prel_n", log1prel_derivative, reals(-0.9, 3), lambda x, *, n: log1prel_n(x, n=n + 1),
+    scalar=vecmath.log1prel_derivative, promotion=real("log1prel_n", "spence"), params=[{"n": 1}],
 )  # fmt: skip
 
 exprel: Primitive = special(
-    "exprel", reals(-3, 3), scalar=vecmath.exprel, jvp=lambda x, out, dx: dx * exprel_n(x, n=1)
+    "exprel", reals(-3, 3), lambda x: exprel_n(x, n=1), scalar=vecmath.exprel
 )
 
 
@@ -181,7 +177,7 @@ def _slope_of_spence(x: Any) -> Any:
     return select(small, log(inner) / (1 - inner), -log1prel_n(select(small, 1.0, x) - 1, n=0))
 
 
-spence: Primitive = special("spence", reals(0.1, 5), by_slopes(lambda x: _slope_of_spence(x)))
+spence: Primitive = special("spence", reals(0.1, 5), _slope_of_spence)
 
 # -- Box and Cox -----------------------------------------------------------------------------------
 
@@ -196,36 +192,35 @@ def _by_lambda(log_x: Any, lmbda: Any) -> Any:
 
 boxcox: Primitive = special(
     "boxcox", [reals(0.1, 5), reals(-2, 2)],
-    by_slopes(lambda x, lmbda: power(x, lmbda - 1), lambda x, lmbda: _by_lambda(log(x), lmbda)),
+    lambda x, lmbda: power(x, lmbda - 1),
+    lambda x, lmbda: _by_lambda(log(x), lmbda),
     scalar=vecmath.boxcox,
 )  # fmt: skip
 
 boxcox1p: Primitive = special(
-    "boxcox1p", [reals(-0.9, 5), reals(-2, 2)], scalar=vecmath.boxcox1p,
-    jvp=[
-        lambda x, lmbda, out, dx: dx * exp(xlog1py(lmbda - 1, x)),
-        lambda x, lmbda, out, dl: dl * _by_lambda(log1p(x), lmbda),
-    ],
+    "boxcox1p", [reals(-0.9, 5), reals(-2, 2)],
+    lambda x, lmbda: exp(xlog1py(lmbda - 1, x)),
+    lambda x, lmbda: _by_lambda(log1p(x), lmbda),
+    scalar=vecmath.boxcox1p,
 )  # fmt: skip
 
 inv_boxcox: Primitive = special(
-    "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)], scalar=vecmath.inv_boxcox,
-    jvp=[
-        lambda y, lmbda, out, dy: dy * (out / (1 + lmbda * y)),
-        lambda y, lmbda, out, dl: dl * (out * (y * y) * log1prel_n(lmbda * y, n=1)),
-    ],
+    "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)],
+    lambda y, lmbda, out: out / (1 + lmbda * y),
+    lambda y, lmbda, out: out * (y * y) * log1prel_n(lmbda * y, n=1),
+    scalar=vecmath.inv_boxcox,
 )  # fmt: skip
 
 inv_boxcox1p: Primitive = special(
-    "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)], scalar=vecmath.inv_boxcox1p,
-    jvp=[
-        lambda y, lmbda, out, dy: dy * ((out + 1) / (1 + lmbda * y)),
-        lambda y, lmbda, out, dl: dl * ((out + 1) * (y * y) * log1prel_n(lmbda * y, n=1)),
-    ],
+    "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)],
+    lambda y, lmbda, out: (out + 1) / (1 + lmbda * y),
+    lambda y, lmbda, out: (out + 1) * (y * y) * log1prel_n(lmbda * y, n=1),
+    scalar=vecmath.inv_boxcox1p,
 )  # fmt: skip
 
 powm1: Primitive = special(
     "powm1", [reals(0.1, 5), reals(-2, 2)],
-    by_slopes(lambda x, y: y * power_less_one(x, y), lambda x, y: power(x, y) * log_of_base(x, y)),
+    lambda x, y: y * power_less_one(x, y),
+    lambda x, y: power(x, y) * log_of_base(x, y),
     scalar=vecmath.powm1,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
 from functrans.ops.elementwise.special.faddeeva import derivative_of_w
-from functrans.ops.elementwise.special.scipy import by_slopes, computed, part, parts, real, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -31,63 +31,54 @@ SQRT_HALF = math.sqrt(0.5)
 _OF_W = real("the imaginary part of w", "erfcx and of dawsn")
 
 w_real: Primitive = computed(
-    "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
-    jvp=by_slopes(
-        lambda x, y, *, n: w_real(x, y, n=n + 1),
-        lambda x, y, *, n: -w_imag(x, y, n=n + 1),
-    ),
-    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    "w_real", lambda x, y, *, n: derivative_of_w(x, y, n).real, [reals(-3, 9), reals(0, 9)],
+    lambda x, y, *, n: w_real(x, y, n=n + 1),
+    lambda x, y, *, n: -w_imag(x, y, n=n + 1),
+    promotion=_OF_W, params=[{"n": 1}],
 )  # fmt: skip
 
 w_imag: Primitive = computed(
-    "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag,
-    jvp=by_slopes(
-        lambda x, y, *, n: w_imag(x, y, n=n + 1),
-        lambda x, y, *, n: w_real(x, y, n=n + 1),
-    ),
-    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    "w_imag", lambda x, y, *, n: derivative_of_w(x, y, n).imag, [reals(-3, 9), reals(0, 9)],
+    lambda x, y, *, n: w_imag(x, y, n=n + 1),
+    lambda x, y, *, n: w_real(x, y, n=n + 1),
+    promotion=_OF_W, params=[{"n": 1}],
 )  # fmt: skip
 
 # -- the error function ----------------------------------------------------------------------------
 
 erf: Primitive = special(
-    "erf", reals(-3, 3), scalar=vecmath.erf, steep=False,
-    jvp=lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(-x * x)),
-)  # fmt: skip
-
-erfc: Primitive = special(
-    "erfc", reals(-3, 3), scalar=vecmath.erfc, steep=False,
-    jvp=lambda x, out, dx: dx * (-TWO_BY_SQRT_PI * exp(-x * x)),
-)  # fmt: skip
-
-
-erfcx: Primitive = special(
-    "erfcx", reals(-2, 9), scalar=vecmath.erfcx,
-    # w(ix) = erfcx(x), whose derivative is i times that of w: nothing cancels for large x
-    jvp=lambda x, out, dx: dx * -w_imag(0.0, x, n=1),
-)  # fmt: skip
-
-erfi: Primitive = special("erfi", reals(-2, 2), by_slopes(lambda x: TWO_BY_SQRT_PI * exp(x * x)))
-
-dawsn: Primitive = special(
-    "dawsn", reals(-9, 9), by_slopes(lambda x: w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI)
+    "erf", reals(-3, 3), lambda x: TWO_BY_SQRT_PI * exp(-x * x), scalar=vecmath.erf, steep=False
 )
 
+erfc: Primitive = special(
+    "erfc", reals(-3, 3), lambda x: -TWO_BY_SQRT_PI * exp(-x * x), scalar=vecmath.erfc, steep=False
+)
+
+
+# w(ix) = erfcx(x), whose derivative is i times that of w: nothing cancels for large x
+erfcx: Primitive = special(
+    "erfcx", reals(-2, 9), lambda x: -w_imag(0.0, x, n=1), scalar=vecmath.erfcx
+)
+
+erfi: Primitive = special("erfi", reals(-2, 2), lambda x: TWO_BY_SQRT_PI * exp(x * x))
+
+dawsn: Primitive = special("dawsn", reals(-9, 9), lambda x: w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI)
+
 erfinv: Primitive = special(
-    "erfinv", reals(-0.9, 0.9), scalar=vecmath.erfinv,
-    jvp=lambda x, out, dx: dx * (exp(out * out) / TWO_BY_SQRT_PI),
+    "erfinv", reals(-0.9, 0.9), lambda x, out: exp(out * out) / TWO_BY_SQRT_PI,
+    scalar=vecmath.erfinv,
 )  # fmt: skip
 
 erfcinv: Primitive = special(
-    "erfcinv", reals(0.1, 1.9), scalar=vecmath.erfcinv,
-    jvp=lambda x, out, dx: dx * (-exp(out * out) / TWO_BY_SQRT_PI),
+    "erfcinv", reals(0.1, 1.9), lambda x, out: -exp(out * out) / TWO_BY_SQRT_PI,
+    scalar=vecmath.erfcinv,
 )  # fmt: skip
 
 # -- the normal distribution -----------------------------------------------------------------------
 
 ndtr: Primitive = special(
-    "ndtr", reals(-3, 3), scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF), steep=False,
-    jvp=lambda x, out, dx: dx * normal_density(x),
+    "ndtr", reals(-3, 3), lambda x: normal_density(x),
+    scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF), steep=False,
 )  # fmt: skip
 
 
@@ -97,21 +88,17 @@ def normal_density(x: Any) -> Any:
 
 
 ndtri: Primitive = special(
-    "ndtri", reals(0.1, 0.9), scalar=vecmath.ndtri,
-    jvp=lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out)),
-)  # fmt: skip
+    "ndtri", reals(0.1, 0.9), lambda p, out: SQRT_2_PI * exp(0.5 * out * out), scalar=vecmath.ndtri
+)
 
 ndtri_exp: Primitive = special(
-    "ndtri_exp", reals(-9, -0.01),
-    jvp=lambda y, out, dy: dy / log_ndtr_derivative(out, n=1),
-)  # fmt: skip
+    "ndtri_exp", reals(-9, -0.01), [lambda y, out, dy: dy / log_ndtr_derivative(out, n=1)]
+)
 
 owens_t: Primitive = special(
     "owens_t", [reals(-3, 3), reals(-3, 3)],
-    by_slopes(
-        lambda h, a: normal_density(h) * -0.5 * erf(a * h * SQRT_HALF),
-        lambda h, a: exp(-0.5 * h * h * minimum(1 + a * a, 1e300)) / (2 * math.pi * (1 + a * a)),
-    ),
+    lambda h, a: normal_density(h) * -0.5 * erf(a * h * SQRT_HALF),
+    lambda h, a: exp(-0.5 * h * h * minimum(1 + a * a, 1e300)) / (2 * math.pi * (1 + a * a)),
 )  # fmt: skip
 
 # -- Voigt's profile -------------------------------------------------------------------------------
@@ -130,22 +117,20 @@ def _on_profile(w: Primitive, n: int, x: Any, sigma: Any, gamma: Any) -> Any:
 
 voigt_profile: Primitive = special(
     "voigt_profile", [reals(-3, 3), reals(0.5, 2), reals(0.5, 2)],
-    jvp=[
-        lambda x, sigma, gamma, out, dx: dx * _on_profile(w_real, 1, x, sigma, gamma),
-        # convolution with a Gaussian solves the heat equation
-        lambda x, sigma, gamma, out, ds: ds * (sigma * _on_profile(w_real, 2, x, sigma, gamma)),
-        lambda x, sigma, gamma, out, dg: -dg * _on_profile(w_imag, 1, x, sigma, gamma),
-    ],
+    lambda x, sigma, gamma: _on_profile(w_real, 1, x, sigma, gamma),
+    # convolution with a Gaussian solves the heat equation
+    lambda x, sigma, gamma: sigma * _on_profile(w_real, 2, x, sigma, gamma),
+    lambda x, sigma, gamma: -_on_profile(w_imag, 1, x, sigma, gamma),
 )  # fmt: skip
 
 # -- Fresnel's integrals ---------------------------------------------------------------------------
 
 fresnel_s: Primitive = part(
-    "fresnel_s", "fresnel", 0, reals(-2, 2), by_slopes(lambda x: sin(math.pi / 2 * (x * x)))
+    "fresnel_s", "fresnel", 0, reals(-2, 2), lambda x: sin(math.pi / 2 * (x * x))
 )
 
 fresnel_c: Primitive = part(
-    "fresnel_c", "fresnel", 1, reals(-2, 2), by_slopes(lambda x: cos(math.pi / 2 * (x * x)))
+    "fresnel_c", "fresnel", 1, reals(-2, 2), lambda x: cos(math.pi / 2 * (x * x))
 )
 
 parts("fresnel", fresnel_s, fresnel_c)

@@ -29,30 +29,26 @@ from functrans.ops.elementwise.special.polygammas import (
     polygamma_of,
     zeta_derivative,
 )
-from functrans.ops.elementwise.special.scipy import by_slopes, computed, real, special
+from functrans.ops.elementwise.special.scipy import computed, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 from functrans.trace import protocols
 
 # -- the gamma function ----------------------------------------------------------------------------
 
-gammaln: Primitive = special(
-    "gammaln", reals(0.5, 5), by_slopes(lambda x: digamma(x)), scalar=vecmath.lgamma
-)
+gammaln: Primitive = special("gammaln", reals(0.5, 5), lambda x: digamma(x), scalar=vecmath.lgamma)
 
 
 def _loggamma(x: Scalar) -> Scalar:
     return scalar.where(x < 0, float("nan"), vecmath.lgamma(x))
 
 
-loggamma: Primitive = special(
-    "loggamma", reals(0.5, 5), by_slopes(lambda x: digamma(x)), scalar=_loggamma
-)
+loggamma: Primitive = special("loggamma", reals(0.5, 5), lambda x: digamma(x), scalar=_loggamma)
 
 gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE, scalar=vecmath.gammasgn)
 
 gamma: Primitive = special(
-    "gamma", reals(0.5, 5), by_slopes(lambda x, out: out * digamma(x)), scalar=vecmath.gamma
+    "gamma", reals(0.5, 5), lambda x, out: out * digamma(x), scalar=vecmath.gamma
 )
 
 
@@ -67,15 +63,11 @@ def _slope_of_rgamma(x: Any, out: Any) -> Any:
     return select(left, reflected, -out * digamma(select(left, 1, x)))
 
 
-rgamma: Primitive = special(
-    "rgamma", reals(-3, 3), scalar=vecmath.rgamma,
-    jvp=lambda x, out, dx: dx * _slope_of_rgamma(x, out),
-)  # fmt: skip
+rgamma: Primitive = special("rgamma", reals(-3, 3), _slope_of_rgamma, scalar=vecmath.rgamma)
 
 digamma: Primitive = computed(
-    "digamma", numpy=digamma_of, scalar=vecmath.digamma,
-    promotion=promotion_of(lazy("scipy.special:psi")), jvp=by_slopes(lambda x: polygamma(x, n=1)),
-    samples=reals(0.5, 5),
+    "digamma", digamma_of, reals(0.5, 5), lambda x: polygamma(x, n=1), scalar=vecmath.digamma,
+    promotion=promotion_of(lazy("scipy.special:psi")),
 )  # fmt: skip
 protocols.ufuncs["psi"] = digamma
 
@@ -83,20 +75,17 @@ _zeta = lazy("scipy.special:zeta")
 
 
 polygamma: Primitive = computed(
-    "polygamma", numpy=polygamma_of, scalar=vecmath.polygamma,
-    jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
-    promotion=real("polygamma", "digamma"), samples=reals(0.5, 5), params={"n": 1},
+    "polygamma", polygamma_of, reals(0.5, 5), lambda x, *, n: polygamma(x, n=n + 1),
+    scalar=vecmath.polygamma, promotion=real("polygamma", "digamma"), params=[{"n": 1}],
 )  # fmt: skip
 
 # -- quotients -------------------------------------------------------------------------------------
 
 difference_of_polygammas: Primitive = computed(
-    "polygamma_difference", numpy=polygamma_difference, scalar=vecmath.polygamma_difference,
-    jvp=by_slopes(
-        lambda x, step, *, n: difference_of_polygammas(x, step, n=n + 1),
-        lambda x, step, *, n: polygamma(x + step, n=n + 1),
-    ),
-    samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
+    "polygamma_difference", polygamma_difference, [reals(0.5, 5), reals(0.5, 5)],
+    lambda x, step, *, n: difference_of_polygammas(x, step, n=n + 1),
+    lambda x, step, *, n: polygamma(x + step, n=n + 1),
+    scalar=vecmath.polygamma_difference, params=[{"n": 0}],
 )  # fmt: skip
 
 
@@ -129,9 +118,10 @@ def rise(x: Any, step: Any) -> Any:
 
 
 gammaln_difference: Primitive = computed(
-    "gammaln_difference", numpy=log_gamma_difference, scalar=vecmath.lgamma_difference,
-    jvp=by_slopes(lambda x, step: rise(x, step), lambda x, step: digamma(x + step)),
-    samples=[reals(0.5, 5), reals(0.5, 5)],
+    "gammaln_difference", log_gamma_difference, [reals(0.5, 5), reals(0.5, 5)],
+    rise,
+    lambda x, step: digamma(x + step),
+    scalar=vecmath.lgamma_difference,
 )  # fmt: skip
 """``gammaln(x + step) - gammaln(x)``, with no cancellation where the step is small."""
 
@@ -139,14 +129,14 @@ _POSITIVE = [reals(0.5, 5), reals(0.5, 5)]
 
 beta: Primitive = special(
     "beta", _POSITIVE,
-    by_slopes(lambda a, b, out: -out * rise(a, b), lambda a, b, out: -out * rise(b, a)),
+    lambda a, b, out: -out * rise(a, b),
+    lambda a, b, out: -out * rise(b, a),
     scalar=vecmath.beta,
 )  # fmt: skip
 
 betaln: Primitive = special(
-    "betaln", _POSITIVE, by_slopes(lambda a, b: -rise(a, b), lambda a, b: -rise(b, a)),
-    scalar=vecmath.betaln,
-)  # fmt: skip
+    "betaln", _POSITIVE, lambda a, b: -rise(a, b), lambda a, b: -rise(b, a), scalar=vecmath.betaln
+)
 
 
 def _reciprocal(x: Any) -> tuple[Any, Any]:
@@ -179,15 +169,14 @@ def _slope_of_binom_by_k(n: Any, k: Any, out: Any) -> Any:
 
 poch: Primitive = special(
     "poch", _POSITIVE,
-    by_slopes(lambda z, m, out: _slope_of_poch(z, m, out), lambda z, m, out: out * digamma(z + m)),
+    _slope_of_poch,
+    lambda z, m, out: out * digamma(z + m),
 )  # fmt: skip
 
 binom: Primitive = special(
     "binom", [reals(4, 6), reals(0.5, 3)],
-    jvp=[
-        lambda n, k, out, dn: dn * _slope_of_binom_by_n(n, k, out),
-        lambda n, k, out, dk: dk * _slope_of_binom_by_k(n, k, out),
-    ],
+    _slope_of_binom_by_n,
+    _slope_of_binom_by_k,
 )  # fmt: skip
 
 # -- the zeta function -----------------------------------------------------------------------------
@@ -199,19 +188,16 @@ def _by_offset(s: Any, q: Any, n: int) -> Any:
 
 
 hurwitz_slope: Primitive = computed(
-    "zeta_derivative", numpy=zeta_derivative,
-    jvp=[
-        lambda s, q, out, ds, *, n: ds * hurwitz_slope(s, q, n=n + 1),
-        # the n-th derivative of -s zeta(s + 1, q)
-        lambda s, q, out, dq, *, n: -dq * _by_offset(s, q, n),
-    ],
-    samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
+    "zeta_derivative", zeta_derivative, [reals(1.5, 5), reals(0.5, 5)],
+    lambda s, q, *, n: hurwitz_slope(s, q, n=n + 1),
+    lambda s, q, *, n: -_by_offset(s, q, n),  # the n-th derivative of -s zeta(s + 1, q)
+    params=[{"n": 1}],
 )  # fmt: skip
 
 zeta: Primitive = computed(
-    "zeta", numpy=lazy("scipy.special:zeta"),
-    jvp=by_slopes(lambda s, q: hurwitz_slope(s, q, n=1), lambda s, q: -s * zeta(s + 1, q)),
-    samples=[reals(1.5, 5), reals(0.5, 5)],
+    "zeta", lazy("scipy.special:zeta"), [reals(1.5, 5), reals(0.5, 5)],
+    lambda s, q: hurwitz_slope(s, q, n=1),
+    lambda s, q: -s * zeta(s + 1, q),
 )  # fmt: skip
 
 
@@ -230,11 +216,10 @@ def _slope_of_zeta(s: Any) -> Any:
 
 
 riemann_zeta: Primitive = computed(
-    "riemann_zeta", numpy=lambda s: _zeta(s), jvp=by_slopes(lambda s: _slope_of_zeta(s)),
-    samples=reals(1.5, 5),
-)  # fmt: skip
+    "riemann_zeta", lambda s: _zeta(s), reals(1.5, 5), _slope_of_zeta
+)
 
-zetac: Primitive = special("zetac", reals(1.5, 5), by_slopes(lambda s: _slope_of_zeta(s)))
+zetac: Primitive = special("zetac", reals(1.5, 5), _slope_of_zeta)
 
 # SciPy's functions are Python around ufuncs of these names
 protocols.ufuncs["_zeta"] = zeta

@@ -9,46 +9,37 @@ from __future__ import annotations
 
 from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, by_slopes, special, times
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, special, times
 from functrans.ops.samples import reals
 
 _PARAMETER = reals(0.5, 3)
 
 hyp0f1: Primitive = special(
-    "hyp0f1", [_PARAMETER, reals(-3, 3)],
-    jvp=[NO_CLOSED_FORM, lambda v, z, out, dz: dz * (hyp0f1(v + 1, z) / v)],
-)  # fmt: skip
+    "hyp0f1", [_PARAMETER, reals(-3, 3)], NO_CLOSED_FORM, lambda v, z: hyp0f1(v + 1, z) / v
+)
 
 hyp1f1: Primitive = special(
-    "hyp1f1", [_PARAMETER, _PARAMETER, reals(-3, 3)],
-    by_slopes(
-        NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda a, b, x: times(a / b, hyp1f1(a + 1, b + 1, x)),
-    ),
+    "hyp1f1", [_PARAMETER, _PARAMETER, reals(-3, 3)], NO_CLOSED_FORM, NO_CLOSED_FORM,
+    lambda a, b, x: times(a / b, hyp1f1(a + 1, b + 1, x)),
 )  # fmt: skip
 
 hyperu: Primitive = special(
-    "hyperu", [_PARAMETER, _PARAMETER, reals(0.5, 3)],
-    by_slopes(NO_CLOSED_FORM, NO_CLOSED_FORM, lambda a, b, x: times(-a, hyperu(a + 1, b + 1, x))),
+    "hyperu", [_PARAMETER, _PARAMETER, reals(0.5, 3)], NO_CLOSED_FORM, NO_CLOSED_FORM,
+    lambda a, b, x: times(-a, hyperu(a + 1, b + 1, x)),
 )  # fmt: skip
 
 hyp2f1: Primitive = special(
-    "hyp2f1", [_PARAMETER, _PARAMETER, reals(2, 4), reals(-0.8, 0.8)],
-    by_slopes(
-        NO_CLOSED_FORM, NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda a, b, c, z: times(a * b / c, hyp2f1(a + 1, b + 1, c + 1, z)),
-    ),
+    "hyp2f1", [_PARAMETER, _PARAMETER, reals(2, 4), reals(-0.8, 0.8)], NO_CLOSED_FORM,
+    NO_CLOSED_FORM, NO_CLOSED_FORM,
+    lambda a, b, c, z: times(a * b / c, hyp2f1(a + 1, b + 1, c + 1, z)),
 )  # fmt: skip
 
 wright_bessel: Primitive = special(
-    "wright_bessel", [reals(0.5, 2), reals(0.5, 2), reals(0.5, 3)],
-    by_slopes(NO_CLOSED_FORM, NO_CLOSED_FORM, lambda a, b, x: wright_bessel(a, a + b, x)),
+    "wright_bessel", [reals(0.5, 2), reals(0.5, 2), reals(0.5, 3)], NO_CLOSED_FORM, NO_CLOSED_FORM,
+    lambda a, b, x: wright_bessel(a, a + b, x),
 )  # fmt: skip
 
 log_wright_bessel: Primitive = special(
-    "log_wright_bessel", [reals(0.5, 2), reals(0.5, 2), reals(0.5, 3)],
-    by_slopes(
-        NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda a, b, x, out: exp(log_wright_bessel(a, a + b, x) - out),
-    ),
+    "log_wright_bessel", [reals(0.5, 2), reals(0.5, 2), reals(0.5, 3)], NO_CLOSED_FORM,
+    NO_CLOSED_FORM, lambda a, b, x, out: exp(log_wright_bessel(a, a + b, x) - out),
 )  # fmt: skip

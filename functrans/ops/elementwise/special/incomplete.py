@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive
-from functrans.lazily import lazy
-from functrans.ops.compiled.emission import by_loops
+from functrans.ops.compiled.emission import Emit, by_loops
+from functrans.ops.define import on_compiling
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -26,7 +26,6 @@ from functrans.ops.elementwise.special.gamma import (
 )
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
 from functrans.ops.elementwise.special.scipy import (
-    by_slopes,
     computed,
     negative,
     ratio,
@@ -35,22 +34,10 @@ from functrans.ops.elementwise.special.scipy import (
 )
 from functrans.ops.samples import reals
 
-_lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
-_upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
-_inverse_of_lower_gamma = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammaincinv"
-)
-_inverse_of_upper_gamma = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammainccinv"
-)
-_lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
-_upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
-_inverse_of_lower_beta = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betaincinv"
-)
-_inverse_of_upper_beta = lazy(
-    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betainccinv"
-)
+
+def _by_loops(rule: str) -> Emit:
+    return by_loops(on_compiling(f"elementwise.compiled.incomplete_{rule}"))
+
 
 # -- gamma -----------------------------------------------------------------------------------------
 
@@ -77,42 +64,31 @@ def _density_by_order(a: Any, x: Any, n: int) -> Any:
 _ORDER_AND_POINT = [reals(0.5, 5), reals(0.1, 9)]
 
 gammainc_n: Primitive = computed(
-    "gammainc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=False),
-    jvp=by_slopes(
-        lambda a, x, *, n: gammainc_n(a, x, n=n + 1),
-        lambda a, x, *, n: _density_by_order(a, x, n),
-    ),
-    samples=_ORDER_AND_POINT, params={"n": 1},
-)  # fmt: skip
-
-gammaincc_n: Primitive = computed(
-    "gammaincc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=True),
-    jvp=by_slopes(
-        lambda a, x, *, n: gammaincc_n(a, x, n=n + 1),
-        lambda a, x, *, n: -_density_by_order(a, x, n),
-    ),
-    samples=_ORDER_AND_POINT, params={"n": 1},
+    "gammainc_n", gamma_derivative, _ORDER_AND_POINT,
+    lambda a, x, *, n: gammainc_n(a, x, n=n + 1),
+    lambda a, x, *, n: _density_by_order(a, x, n),
+    params=[{"n": 1}],
 )  # fmt: skip
 
 _LOWER_GAMMA = (lambda a, x: gammainc_n(a, x, n=1)), gamma_density
-_UPPER_GAMMA = (lambda a, x: gammaincc_n(a, x, n=1)), negative(gamma_density)
+_UPPER_GAMMA = tuple(map(negative, _LOWER_GAMMA))
 
 gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT, by_slopes(*_LOWER_GAMMA), emit=by_loops(_lower_gamma)
+    "gammainc", _ORDER_AND_POINT, *_LOWER_GAMMA, emit=_by_loops("gamma:gammainc")
 )
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT, by_slopes(*_UPPER_GAMMA), emit=by_loops(_upper_gamma)
+    "gammaincc", _ORDER_AND_POINT, *_UPPER_GAMMA, emit=_by_loops("gamma:gammaincc")
 )
 
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
     "gammaincinv", _ORDER_AND_PROBABILITY, solved_for(1, *_LOWER_GAMMA, quotient=ratio),
-    emit=by_loops(_inverse_of_lower_gamma),
+    emit=_by_loops("gamma_inverse:gammaincinv"),
 )  # fmt: skip
 gammainccinv: Primitive = special(
     "gammainccinv", _ORDER_AND_PROBABILITY, solved_for(1, *_UPPER_GAMMA, quotient=ratio),
-    emit=by_loops(_inverse_of_upper_gamma),
+    emit=_by_loops("gamma_inverse:gammainccinv"),
 )  # fmt: skip
 
 # -- beta ------------------------------------------------------------------------------------------
@@ -159,23 +135,11 @@ def _leibniz(factors: dict[tuple[int, int], Any], slope: Any, i: int, j: int) ->
 _SHAPES_AND_POINT = [reals(0.5, 5), reals(0.5, 5), reals(0.1, 0.9)]
 
 betainc_n: Primitive = computed(
-    "betainc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=False),
-    jvp=by_slopes(
-        lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n + 1, m=m),
-        lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n, m=m + 1),
-        lambda a, b, x, *, n, m: _density_by_orders(a, b, x, n, m),
-    ),
-    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
-)  # fmt: skip
-
-betaincc_n: Primitive = computed(
-    "betaincc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=True),
-    jvp=by_slopes(
-        lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n + 1, m=m),
-        lambda a, b, x, *, n, m: betaincc_n(a, b, x, n=n, m=m + 1),
-        lambda a, b, x, *, n, m: -_density_by_orders(a, b, x, n, m),
-    ),
-    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
+    "betainc_n", beta_derivative, _SHAPES_AND_POINT,
+    lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n + 1, m=m),
+    lambda a, b, x, *, n, m: betainc_n(a, b, x, n=n, m=m + 1),
+    lambda a, b, x, *, n, m: _density_by_orders(a, b, x, n, m),
+    params=[{"n": 1, "m": 0}],
 )  # fmt: skip
 
 _LOWER_BETA = (
@@ -183,23 +147,19 @@ _LOWER_BETA = (
     lambda a, b, x: betainc_n(a, b, x, n=0, m=1),
     beta_density,
 )
-_UPPER_BETA = (
-    lambda a, b, x: betaincc_n(a, b, x, n=1, m=0),
-    lambda a, b, x: betaincc_n(a, b, x, n=0, m=1),
-    negative(beta_density),
-)
+_UPPER_BETA = tuple(map(negative, _LOWER_BETA))
 
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT, by_slopes(*_LOWER_BETA), emit=by_loops(_lower_beta)
+    "betainc", _SHAPES_AND_POINT, *_LOWER_BETA, emit=_by_loops("beta:betainc")
 )
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT, by_slopes(*_UPPER_BETA), emit=by_loops(_upper_beta)
+    "betaincc", _SHAPES_AND_POINT, *_UPPER_BETA, emit=_by_loops("beta:betaincc")
 )
 betaincinv: Primitive = special(
     "betaincinv", _SHAPES_AND_POINT, solved_for(2, *_LOWER_BETA, quotient=ratio),
-    emit=by_loops(_inverse_of_lower_beta),
+    emit=_by_loops("beta_inverse:betaincinv"),
 )  # fmt: skip
 betainccinv: Primitive = special(
     "betainccinv", _SHAPES_AND_POINT, solved_for(2, *_UPPER_BETA, quotient=ratio),
-    emit=by_loops(_inverse_of_upper_beta),
+    emit=_by_loops("beta_inverse:betainccinv"),
 )  # fmt: skip

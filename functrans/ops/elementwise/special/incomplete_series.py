@@ -34,19 +34,22 @@ MOST_STEPS = 20_000
 PRECISION = 2.0**-56
 
 
-def gamma_derivative(a: Any, x: Any, n: int, upper: bool) -> Any:
-    """The n-th derivative in ``a`` of the regularised incomplete gamma function."""
+def gamma_derivative(a: Any, x: Any, *, n: int) -> Any:
+    """The n-th derivative in ``a`` of the regularised lower incomplete gamma function.
+
+    For ``n > 0``, that of the upper function is minus this one.
+    """
     dtype = np.result_type(a, x)
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    # the derivative of the larger function is minus that of the smaller one
+    # where the function is the larger of the two, by the smaller one
     fraction = inside & (x > a + 1)
     series = inside & ~fraction
     result = np.where((a > 0) & ((x == 0) | np.isposinf(x)), 0.0, np.full(a.shape, np.nan))
     with np.errstate(all="ignore"):
         for where, method, sign in (
-            (series, _lower_series, -1 if upper else 1),
-            (fraction, _upper_fraction, 1 if upper else -1),
+            (series, _lower_series, 1),
+            (fraction, _upper_fraction, -1),
         ):
             if where.any():
                 result[where] = sign * method(a[where], x[where], n)[n, 0] * math.factorial(n)
@@ -108,8 +111,11 @@ def _continued(
     return value
 
 
-def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
-    """The n-th derivative in ``a``, m-th in ``b``, of the regularised incomplete beta function."""
+def beta_derivative(a: Any, b: Any, x: Any, *, n: int, m: int) -> Any:
+    """The n-th derivative in ``a``, m-th in ``b``, of the regularised incomplete beta function.
+
+    For ``n + m > 0``, that of the complement is minus this one.
+    """
     dtype = np.result_type(a, b, x)
     a, b, x = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (a, b, x)))
     proper = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
@@ -125,7 +131,7 @@ def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
         ):
             if where.any():
                 value = _beta_fraction((n, m), axis, *(each[where] for each in numbers))
-                result[where] = (-1 if upper ^ (axis == 1) else 1) * value[n, m] * scale
+                result[where] = (-1) ** axis * value[n, m] * scale
     return result.astype(dtype)[()]
 
 

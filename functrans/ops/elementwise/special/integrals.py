@@ -24,7 +24,6 @@ from functrans.ops.elementwise.hyperbolic import cosh, sinh
 from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.sinc import sinc_derivative
 from functrans.ops.elementwise.special.scipy import (
-    by_slopes,
     computed,
     ordered,
     over,
@@ -36,13 +35,9 @@ from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
-exp1: Primitive = special(
-    "exp1", reals(0.1, 5), by_slopes(lambda x: -exp(-x) / x), scalar=vecmath.exp1
-)
+exp1: Primitive = special("exp1", reals(0.1, 5), lambda x: -exp(-x) / x, scalar=vecmath.exp1)
 
-expi: Primitive = special(
-    "expi", reals(0.1, 5), scalar=vecmath.expi, jvp=lambda x, out, dx: dx * (exp(x) / x)
-)
+expi: Primitive = special("expi", reals(0.1, 5), lambda x: exp(x) / x, scalar=vecmath.expi)
 
 
 def _order_below(n: Any, x: Any, out: Any) -> Any:
@@ -53,10 +48,8 @@ def _order_below(n: Any, x: Any, out: Any) -> Any:
 
 expn: Primitive = ordered(
     "expn", [whole(0, 5), reals(0.1, 5)],
-    jvp=[
-        not_differentiable("the order of an exponential integral is an integer"),
-        lambda n, x, out, dx: -dx * _order_below(trunc(n), x, out),
-    ],
+    not_differentiable("the order of an exponential integral is an integer"),
+    lambda n, x, out: -_order_below(trunc(n), x, out),
 )  # fmt: skip
 
 
@@ -64,14 +57,12 @@ def _sinhc(x: Any) -> Any:
     return over(sinh(x), x, 1.0, x * x, lambda k: 2 * k * (2 * k + 1))
 
 
-sine_integral: Primitive = part(
-    "si", "sici", 0, reals(0.1, 5), by_slopes(lambda x: sinc_derivative(x, n=0))
-)
-cosine_integral: Primitive = part("ci", "sici", 1, reals(0.1, 5), by_slopes(lambda x: cos(x) / x))
+sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), lambda x: sinc_derivative(x, n=0))
+cosine_integral: Primitive = part("ci", "sici", 1, reals(0.1, 5), lambda x: cos(x) / x)
 parts("sici", sine_integral, cosine_integral)
 
-sinh_integral: Primitive = part("shi", "shichi", 0, reals(0.1, 5), by_slopes(lambda x: _sinhc(x)))
-cosh_integral: Primitive = part("chi", "shichi", 1, reals(0.1, 5), by_slopes(lambda x: cosh(x) / x))
+sinh_integral: Primitive = part("shi", "shichi", 0, reals(0.1, 5), _sinhc)
+cosh_integral: Primitive = part("chi", "shichi", 1, reals(0.1, 5), lambda x: cosh(x) / x)
 parts("shichi", sinh_integral, cosh_integral)
 
 # -- Lambert ---------------------------------------------------------------------------------------
@@ -86,8 +77,8 @@ def _real_branch(x: Any, *, k: int) -> Any:
 _lambertw = lazy("scipy.special:lambertw")
 
 lambert_w: Primitive = computed(
-    "lambertw", numpy=_real_branch, jvp=by_slopes(lambda x, out, *, k: exp(-out) / (1 + out)),
-    samples=reals(-0.3, -0.1), params={"k": -1},
+    "lambertw", _real_branch, reals(-0.3, -0.1), lambda x, out, *, k: exp(-out) / (1 + out),
+    params=[{"k": -1}],
 )  # fmt: skip
 
 
@@ -98,9 +89,7 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 
 protocols.ufuncs["_lambertw"] = lambertw
 
-wrightomega: Primitive = special(
-    "wrightomega", reals(-3, 5), lambda x, out, dx: dx * (out / (1 + out))
-)
+wrightomega: Primitive = special("wrightomega", reals(-3, 5), lambda x, out: out / (1 + out))
 
 # -- elementary functions under SciPy's names ------------------------------------------------------
 
@@ -116,27 +105,23 @@ def _cosm1(x: Scalar) -> Scalar:
 
 
 exp10: Primitive = special(
-    "exp10", reals(-3, 3), by_slopes(lambda x, out: out * LN10), scalar=_exp10, steep=False
+    "exp10", reals(-3, 3), lambda x, out: out * LN10, scalar=_exp10, steep=False
 )
 
-cosm1: Primitive = special(
-    "cosm1", reals(-3, 3), scalar=_cosm1, steep=False, jvp=lambda x, out, dx: dx * -sin(x)
-)
+cosm1: Primitive = special("cosm1", reals(-3, 3), lambda x: -sin(x), scalar=_cosm1, steep=False)
 
 DEGREE = math.pi / 180
 
-sindg: Primitive = special("sindg", reals(-180, 180), by_slopes(lambda x: DEGREE * cosdg(x)))
-cosdg: Primitive = special("cosdg", reals(-180, 180), by_slopes(lambda x: -DEGREE * sindg(x)))
-tandg: Primitive = special(
-    "tandg", reals(-60, 60), lambda x, out, dx: dx * (DEGREE * (1 + out * out))
-)
-cotdg: Primitive = special(
-    "cotdg", reals(30, 150), lambda x, out, dx: dx * (-DEGREE * (1 + out * out))
-)
+sindg: Primitive = special("sindg", reals(-180, 180), lambda x: DEGREE * cosdg(x))
+cosdg: Primitive = special("cosdg", reals(-180, 180), lambda x: -DEGREE * sindg(x))
+tandg: Primitive = special("tandg", reals(-60, 60), lambda x, out: DEGREE * (1 + out * out))
+cotdg: Primitive = special("cotdg", reals(30, 150), lambda x, out: -DEGREE * (1 + out * out))
 
 radian: Primitive = special(
     "radian", [reals(0, 90), reals(0, 60), reals(0, 60)],
-    by_slopes(lambda d, m, s: DEGREE, lambda d, m, s: DEGREE / 60, lambda d, m, s: DEGREE / 3600),
+    lambda d, m, s: DEGREE,
+    lambda d, m, s: DEGREE / 60,
+    lambda d, m, s: DEGREE / 3600,
 )  # fmt: skip
 
 special("round", reals(-0.4, 0.4), ZERO_DERIVATIVE, scalar=scalar.rint)

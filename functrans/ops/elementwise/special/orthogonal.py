@@ -17,7 +17,6 @@ from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.special.gamma import binom
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
-    by_slopes,
     less_one,
     ordered,
     special,
@@ -38,8 +37,8 @@ def _gegenbauer_below(n: Any, order: float, x: Any) -> Any:
 
 
 eval_gegenbauer: Primitive = ordered(
-    "eval_gegenbauer", [_DEGREE, _PARAMETER, reals(-0.9, 0.9)],
-    by_slopes(DEGREE, NO_CLOSED_FORM, lambda n, a, x: 2 * a * eval_gegenbauer(n - 1, a + 1, x)),
+    "eval_gegenbauer", [_DEGREE, _PARAMETER, reals(-0.9, 0.9)], DEGREE, NO_CLOSED_FORM,
+    lambda n, a, x: 2 * a * eval_gegenbauer(n - 1, a + 1, x),
 )  # fmt: skip
 
 
@@ -55,40 +54,33 @@ def _slope_of_legendre(n: Any, x: Any) -> Any:
     return _gegenbauer_below(select(less(n, 0), -1 - n, n), 1.5, x)
 
 
-eval_legendre: Primitive = ordered(
-    "eval_legendre", _INSIDE, by_slopes(DEGREE, lambda n, x: _slope_of_legendre(n, x))
-)
+eval_legendre: Primitive = ordered("eval_legendre", _INSIDE, DEGREE, _slope_of_legendre)
 
 eval_sh_legendre: Primitive = ordered(
-    "eval_sh_legendre", _UNIT, by_slopes(DEGREE, lambda n, x: 2 * _slope_of_legendre(n, 2 * x - 1))
+    "eval_sh_legendre", _UNIT, DEGREE, lambda n, x: 2 * _slope_of_legendre(n, 2 * x - 1)
 )
 
-eval_chebyu: Primitive = ordered(
-    "eval_chebyu", _INSIDE, by_slopes(DEGREE, lambda n, x: _slope_of_second_kind(n, x))
-)
+eval_chebyu: Primitive = ordered("eval_chebyu", _INSIDE, DEGREE, _slope_of_second_kind)
 
 eval_chebyt: Primitive = ordered(
-    "eval_chebyt", _INSIDE, by_slopes(DEGREE, lambda n, x: n * eval_chebyu(less_one(n), x))
+    "eval_chebyt", _INSIDE, DEGREE, lambda n, x: n * eval_chebyu(less_one(n), x)
 )
 
 eval_chebys: Primitive = ordered(
-    "eval_chebys", _INSIDE,
-    by_slopes(DEGREE, lambda n, x: 0.5 * _slope_of_second_kind(n, 0.5 * x)),
-)  # fmt: skip
+    "eval_chebys", _INSIDE, DEGREE, lambda n, x: 0.5 * _slope_of_second_kind(n, 0.5 * x)
+)
 
 eval_chebyc: Primitive = ordered(
-    "eval_chebyc", _INSIDE, by_slopes(DEGREE, lambda n, x: n * eval_chebys(less_one(n), x))
+    "eval_chebyc", _INSIDE, DEGREE, lambda n, x: n * eval_chebys(less_one(n), x)
 )
 
 eval_sh_chebyt: Primitive = ordered(
-    "eval_sh_chebyt", _UNIT,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * n * eval_chebyu(less_one(n), 2 * x - 1))],
-)  # fmt: skip
+    "eval_sh_chebyt", _UNIT, DEGREE, lambda n, x: 2 * n * eval_chebyu(less_one(n), 2 * x - 1)
+)
 
 eval_sh_chebyu: Primitive = ordered(
-    "eval_sh_chebyu", _UNIT,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _slope_of_second_kind(n, 2 * x - 1))],
-)  # fmt: skip
+    "eval_sh_chebyu", _UNIT, DEGREE, lambda n, x: 2 * _slope_of_second_kind(n, 2 * x - 1)
+)
 
 
 def _jacobi_below(n: Any, a: Any, b: Any, x: Any) -> Any:
@@ -97,42 +89,35 @@ def _jacobi_below(n: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 eval_jacobi: Primitive = ordered(
-    "eval_jacobi", [_DEGREE, _PARAMETER, _PARAMETER, reals(-0.9, 0.9)],
-    by_slopes(
-        DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda n, a, b, x: 0.5 * (n + a + b + 1) * _jacobi_below(n, a + 1, b + 1, x),
-    ),
+    "eval_jacobi", [_DEGREE, _PARAMETER, _PARAMETER, reals(-0.9, 0.9)], DEGREE, NO_CLOSED_FORM,
+    NO_CLOSED_FORM, lambda n, a, b, x: 0.5 * (n + a + b + 1) * _jacobi_below(n, a + 1, b + 1, x),
 )  # fmt: skip
 
 eval_sh_jacobi: Primitive = ordered(
-    "eval_sh_jacobi", [_DEGREE, reals(2, 3), reals(0.5, 1), reals(0.1, 0.9)],
-    jvp=[
-        DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
-        lambda n, p, q, x, out, dx: (
-            dx
-            * ((n + p) * _jacobi_below(n, p - q + 1, q, 2 * x - 1) / binom(2 * n + p - 1, n))
-        ),
-    ],
+    "eval_sh_jacobi", [_DEGREE, reals(2, 3), reals(0.5, 1), reals(0.1, 0.9)], DEGREE,
+    NO_CLOSED_FORM, NO_CLOSED_FORM,
+    lambda n, p, q, x: (
+        (n + p) * _jacobi_below(n, p - q + 1, q, 2 * x - 1) / binom(2 * n + p - 1, n)
+    ),
 )  # fmt: skip
 
 eval_genlaguerre: Primitive = ordered(
-    "eval_genlaguerre", [_DEGREE, _PARAMETER, reals(0.1, 5)],
-    by_slopes(DEGREE, NO_CLOSED_FORM, lambda n, a, x: -eval_genlaguerre(n - 1, a + 1, x)),
+    "eval_genlaguerre", [_DEGREE, _PARAMETER, reals(0.1, 5)], DEGREE, NO_CLOSED_FORM,
+    lambda n, a, x: -eval_genlaguerre(n - 1, a + 1, x),
 )  # fmt: skip
 
 eval_laguerre: Primitive = ordered(
-    "eval_laguerre", [_DEGREE, reals(0.1, 5)],
-    jvp=[DEGREE, lambda n, x, out, dx: -dx * eval_genlaguerre(n - 1, 1.0, x)],
-)  # fmt: skip
+    "eval_laguerre", [_DEGREE, reals(0.1, 5)], DEGREE, lambda n, x: -eval_genlaguerre(n - 1, 1.0, x)
+)
 
 eval_hermite: Primitive = ordered(
-    "eval_hermite", [_DEGREE, reals(-2, 2)],
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * n * eval_hermite(less_one(n), x))],
+    "eval_hermite", [_DEGREE, reals(-2, 2)], DEGREE,
+    lambda n, x: 2 * n * eval_hermite(less_one(n), x),
 )  # fmt: skip
 
 eval_hermitenorm: Primitive = ordered(
-    "eval_hermitenorm", [_DEGREE, reals(-2, 2)],
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_hermitenorm(less_one(n), x))],
+    "eval_hermitenorm", [_DEGREE, reals(-2, 2)], DEGREE,
+    lambda n, x: n * eval_hermitenorm(less_one(n), x),
 )  # fmt: skip
 
 
@@ -146,6 +131,6 @@ def _slope_of_lpmv(m: Any, v: Any, x: Any, out: Any) -> Any:
 
 
 lpmv: Primitive = special(
-    "lpmv", [whole(0, 3), whole(3, 6), reals(-0.9, 0.9)],
-    by_slopes(DEGREE, DEGREE, lambda m, v, x, out: _slope_of_lpmv(m, v, x, out)),
+    "lpmv", [whole(0, 3), whole(3, 6), reals(-0.9, 0.9)], DEGREE, DEGREE,
+    _slope_of_lpmv,
 )  # fmt: skip

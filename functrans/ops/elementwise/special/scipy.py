@@ -26,7 +26,12 @@ NO_CLOSED_FORM = not_differentiable(
     "custom_jvp with a difference quotient"
 )
 
-Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
+Slope = Rule | NotDifferentiable
+"""The derivative in an operand: a function of the operands, and of the value if one of its
+parameters is ``out``."""
+
+Derivative = Slope | Sequence[OperandRule] | Piecewise
+"""A slope, or the jvp rule for all operands."""
 
 
 def real(name: str, derivative_of: str | None = None) -> Promotion:
@@ -43,14 +48,16 @@ def real(name: str, derivative_of: str | None = None) -> Promotion:
 
 
 def computed(
-    name: str, numpy: Rule, samples: Domain | Sequence[Domain], jvp: Derivative,
+    name: str, numpy: Rule, samples: Domain | Sequence[Domain], *slopes: Derivative,
     promotion: Promotion | None = None, scalar: Rule | None = None,
-    params: dict[str, Any] | None = None, steep: bool = True, emit: Emit | None = None,
+    params: Sequence[dict[str, Any]] = ({},), steep: bool = True, emit: Emit | None = None,
 ) -> Primitive:  # fmt: skip
-    """A function of real numbers that SciPy or a series evaluates.
+    """A function of real numbers that SciPy or a series evaluates, with its slopes or jvp rule.
 
     Most of them have a pole, or an end of their domain, where the slope is infinite.
     """
+    whole = isinstance(slopes[0], (Sequence, Piecewise, NotDifferentiable)) and len(slopes) == 1
+    jvp: Any = slopes[0] if whole else by_slopes(*slopes)
     return elementwise(
         name,
         numpy=numpy,
@@ -66,21 +73,19 @@ def computed(
 
 
 def special(
-    name: str, samples: Domain | Sequence[Domain], jvp: Derivative, ufunc: str | None = None,
+    name: str, samples: Domain | Sequence[Domain], *slopes: Derivative,
     promotion: Promotion | None = None, **slots: Any,
 ) -> Primitive:  # fmt: skip
     """A ufunc of `scipy.special`, of a given name, with the ufunc's own dtypes."""
-    of = lazy(f"scipy.special:{ufunc or name}")
-    return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
+    ufunc = lazy(f"scipy.special:{name}")
+    promotion = promotion or promotion_of(ufunc)
+    return computed(name, ufunc, samples, *slopes, promotion=promotion, **slots)
 
 
-def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
-    """The rules of a function, from its derivatives in each operand.
+def by_slopes(*slopes: Any) -> list[OperandRule]:
+    """The rules of a function, from its slope in each operand."""
 
-    A slope takes the operands, and the function's value if it has a parameter ``out``.
-    """
-
-    def rule(slope: Rule | NotDifferentiable) -> OperandRule:
+    def rule(slope: Slope) -> OperandRule:
         if isinstance(slope, NotDifferentiable):
             return slope
         code = slope.__code__
@@ -97,7 +102,7 @@ def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
 
 def solved_for(
     place: int,  # the number of the operand
-    *slopes: Rule | NotDifferentiable,  # the slopes of the function in each operand
+    *slopes: Slope,  # the slopes of the function in each operand
     quotient: Rule = truediv,  # divides the other derivatives by that in the operand
 ) -> list[OperandRule]:
     """The rules of the inverse of a function in one operand, which its value replaces."""
@@ -126,7 +131,7 @@ def negative(slope: Rule) -> Rule:
 
 
 def part(
-    name: str, of: str, number: int, samples: Domain | Sequence[Domain], jvp: Derivative
+    name: str, of: str, number: int, samples: Domain | Sequence[Domain], *slopes: Derivative
 ) -> Primitive:
     """One result of a ufunc of `scipy.special` that has several.
 
@@ -138,7 +143,7 @@ def part(
         wide = (np.asarray(x, np.float64) for x in operands)
         return ufunc(*wide)[number].astype(np.result_type(*operands))[()]
 
-    return computed(name, numpy, samples, jvp)
+    return computed(name, numpy, samples, *slopes)
 
 
 def parts(of: str, *primitives: Primitive) -> None:
@@ -149,7 +154,7 @@ def parts(of: str, *primitives: Primitive) -> None:
 def ordered(
     name: str,
     samples: Sequence[Domain],
-    jvp: Derivative,
+    *slopes: Derivative,
     counts: Sequence[int] = (0,),  # which operands are orders
 ) -> Primitive:
     """A ufunc with orders among its operands, for which SciPy has special integer loops.
@@ -157,7 +162,11 @@ def ordered(
     Orders are cast to the dtype of the other operands, as in any equation.
     """
     ufunc = lazy(f"scipy.special:{name}")
-    op = computed(name, lambda *operands: _with_integers(ufunc, operands, counts), samples, jvp)
+
+    def numpy(*operands: Any) -> Any:
+        return _with_integers(ufunc, operands, counts)
+
+    op = computed(name, numpy, samples, *slopes)
     protocols.ufuncs[name] = op
     return op
 

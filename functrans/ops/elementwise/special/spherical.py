@@ -40,10 +40,7 @@ def _spherical(name: str, below: float, above: float) -> Primitive:
         lower = below * n * op(maximum(n - 1, 0), x)
         return (lower + above * (n + 1) * op(n + 1, x)) / (2 * n + 1)
 
-    op = ordered(
-        name, [whole(0, 4), reals(0.5, 5)],
-        jvp=[ORDER, lambda n, x, out, dx: dx * slope(n, x)],
-    )  # fmt: skip
+    op = ordered(name, [whole(0, 4), reals(0.5, 5)], ORDER, slope)
     # SciPy's functions are Python around ufuncs of these names
     protocols.ufuncs[f"_{name}"] = op
     protocols.ufuncs[f"_{name}_d"] = slopes[name] = slope
@@ -78,15 +75,11 @@ def _with_slope(
         return evaluate
 
     value: Primitive = computed(
-        label, numpy=numpy(0), samples=domains,
-        jvp=[ORDER, ORDER, lambda n, m, x, out, dx: dx * slope(n, m, x)],
-    )  # fmt: skip
+        label, numpy(0), domains, ORDER, ORDER, lambda n, m, x: slope(n, m, x)
+    )
     slope: Primitive = computed(
-        f"{label}_slope", numpy=numpy(1), samples=domains,
-        jvp=[
-            ORDER, ORDER,
-            lambda n, m, x, out, dx: dx * curvature(n, m, x, value(n, m, x), out),
-        ],
+        f"{label}_slope", numpy(1), domains, ORDER, ORDER,
+        lambda n, m, x, out: curvature(n, m, x, value(n, m, x), out),
     )  # fmt: skip
     return value, slope
 

@@ -20,6 +20,7 @@ from functrans.ops.arrays.slicing import embed
 from functrans.ops.arrays.structural import cast, move_axis, reshape, zeros
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
+from functrans.ops.elementwise.compiled.complex_arithmetic import conj, multiply
 from functrans.ops.fft.compiled.butterflies import butterfly, by, cosines_and_sines
 from functrans.ops.fft.fourier import half, scale_of
 from functrans.ops.fft.split import has_form, is_made, padded, split_fft_p
@@ -65,7 +66,7 @@ def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
         return x.transformed(axis, transform)
     if isinstance(x, Real) and points > WRITTEN_OUT:
         found = _of_real(x.re, axis, scale)
-        return Spectrum(Pair(found.re, -found.im) if inverse else found, (axis,), points)
+        return Spectrum(conj(found) if inverse else found, (axis,), points)
     return transform(x)
 
 
@@ -102,7 +103,7 @@ def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
     twice = Pair(re + opposite(x.re), im - opposite(x.im))
     for axis in others:
         twice = _transform(twice, axis, 1.0)
-    return _to_real(Pair(twice.re, -twice.im), last, points, scale / 2)
+    return _to_real(conj(twice), last, points, scale / 2)
 
 
 # -- common parts ----------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def _of_odd(x: Any, axis: int, scale: float, radix: int) -> Pair:
     lines = Pair(*(stack(parts, axis=axis) for parts in zip(*y, strict=True)))
     lines = _transform(lines, axis + 1, scale)
     rest = _each(lambda part: read_along(part, axis, 1, half(radix) - 1), lines)
-    rest = _each(lambda part: flip(part, axes=(axis, axis + 1)), Pair(rest.re, -rest.im))
+    rest = _each(lambda part: flip(part, axes=(axis, axis + 1)), conj(rest))
 
     def in_order(*both: Any) -> Any:
         full = move_axis(concatenate(both, axis=axis), axis, axis + 1)
@@ -171,7 +172,7 @@ def _to_odd(x: Pair, axis: int, points: int, scale: float, radix: int) -> Any:
         first = _each(lambda part: read_along(part, axis, k, half(left), radix), x)
         mirrored = radix - k
         rest = _each(lambda part: read_along(part, axis, mirrored, left // 2, radix), x)
-        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        rest = _each(lambda part: flip(part, axes=(axis,)), conj(rest))
         return Pair(*(concatenate(both, axis=axis) for both in zip(first, rest, strict=True)))
 
     parts = zip(*map(line, range(half(radix))), strict=True)
@@ -245,7 +246,7 @@ def _to_real(x: Pair, axis: int, points: int, scale: float) -> Any:
         return _to_odd(x, axis, points, scale, radix)
     if points % 2 or points <= WRITTEN_OUT:
         rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
-        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        rest = _each(lambda part: flip(part, axes=(axis,)), conj(rest))
         full = Pair(*(concatenate(both, axis=axis) for both in zip(x, rest, strict=True)))
         return _inverse(full, axis, scale).re
     count = points // 2
@@ -298,20 +299,16 @@ def _by_convolution(x: Pair, axis: int, scale: float) -> Pair:
     )
     rest = tuple(length - points if i == axis else n for i, n in enumerate(x.re.shape))
     longer = _each(
-        lambda part: concatenate([part, zeros(rest, dtype)], axis=axis), _product(x, chirp)
+        lambda part: concatenate([part, zeros(rest, dtype)], axis=axis), multiply(x, chirp)
     )
-    spectrum = _product(Pair(*split_fft_p(*longer, axis=axis, scale=1.0)), filter_)
+    spectrum = multiply(Pair(*split_fft_p(*longer, axis=axis, scale=1.0)), filter_)
     im, re = split_fft_p(spectrum.im, spectrum.re, axis=axis, scale=scale)
     found = _each(lambda part: read_along(part, axis, 0, points), Pair(re, im))
-    return _product(found, chirp)
+    return multiply(found, chirp)
 
 
 def _tail(x: Any) -> Any:
     return read_along(x, 0, 1, x.shape[0] - 1)
-
-
-def _product(x: Pair, y: Pair) -> Pair:
-    return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
 
 
 def _along(x: Any, axis: int, ndim: int) -> Any:

@@ -1,4 +1,4 @@
-"""LAPACK calls on column-major copies: complex matrices, and LU with its permutation.
+"""LAPACK calls on column-major copies: complex matrices; spectra, singular values and LU.
 
 A complex matrix is given as two arrays, of its real and imaginary parts, which are interleaved in
 the copy. As in NumPy, complex matrices are always computed in double precision, and so are
@@ -23,6 +23,7 @@ from functrans.loop.footprints import reals_of_gesdd
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.decompositions import DOUBLE, Decompositions, block
 from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
 
@@ -84,7 +85,7 @@ class Copies(Decompositions):
         )  # fmt: skip
         right = self.unit if b is None else self.at_given(b)
         return (
-            self._require(self._regular(factors), SINGULAR),
+            ensure(self._regular(factors), SINGULAR),
             self.filled(x, n, columns, right),
             getrs,
             self.handed(self.results, n, columns, self.of(x)),
@@ -141,18 +142,23 @@ class Copies(Decompositions):
     def eigh(self, *, lower: bool) -> Statements:
         (values, *vectors), n = self.results, self.n
         a, w = self.matrix("a", n, n), self.numbers("w", DOUBLE, n)
-        size = (n + block(n) + 2) * n if vectors else (block(n) + 1) * n + 1
+        integers, job = self.numbers("int", INT, 5 * n + 3), b"V" if vectors else b"N"
+        if self.pair:
+            routine, size = "heevd", ((n + 1) * n if vectors else 1) + (block(n) + 1) * n
+            count = (2 * n + 5) * n + 1 if vectors else n
+            reals: tuple[Buffer, ...] = (self.numbers("reals", DOUBLE, count),)
+            more: tuple[Buffer | int, ...] = (*reals, count)
+        else:
+            routine, size = "syevd", ((2 * n + 6) * n if vectors else 6 * n) + block(n) * n + 1
+            reals = more = ()
         room = self.room(size)
-        count = (2 * n + 5) * n + 1 if vectors else n
-        reals, integers = self.numbers("reals", DOUBLE, count), self.numbers("int", INT, 5 * n + 3)
-        heevd = self._call(
-            "heevd", b"V" if vectors else b"N", b"L" if lower else b"U", n, a, n, w, room,
-            size, reals, count, integers, 5 * n + 3, self.info,
-            reads=(a,), writes=(a, w, room, reals, integers, self.info),
+        call = self._call(
+            routine, job, b"L" if lower else b"U", n, a, n, w, room, size, *more, integers,
+            5 * n + 3, self.info, reads=(a,), writes=(a, w, room, *reals, integers, self.info),
         )  # fmt: skip
         return (
             self.filled(a, n, n, self.element),
-            heevd,
+            call,
             self.succeeded(EIGENVALUES_NOT_CONVERGED),
             self.handed_numbers((values,), n, self.of_vector(w)),
             *((self.handed(tuple(vectors), n, n, self.of(a)),) if vectors else ()),
@@ -168,20 +174,25 @@ class Copies(Decompositions):
         if has_vectors:
             left, right = self.matrix("left", m, wide), self.matrix("right", high, n)
         size = (k + 4) * k + (block(k) + 1) * (m + n)
+        reals: tuple[Buffer, ...] = ()
+        if self.pair:
+            reals = (self.numbers("reals", DOUBLE, int(reals_of_gesdd(k, max(m, n)))),)
+        else:
+            size = (4 * k + 7) * k + block(k) * (m + n)
         room = self.room(size)
-        reals = self.numbers("reals", DOUBLE, int(reals_of_gesdd(k, max(m, n))))
         integers = self.numbers("integers", INT, 8 * k)
         vectors = (left, right) if has_vectors else ()
         job = (b"A" if full else b"S") if has_vectors else b"N"
         gesdd = self._call(
-            "gesdd", job, m, n, a, m, s, left, m, right, high, room, size, reals,
-            integers, self.info,
-            reads=(a,), writes=(a, s, *vectors, room, reals, integers, self.info),
+            "gesdd", job, m, n, a, m, s, left, m, right, high, room, size,
+            *reals, integers, self.info,
+            reads=(a,), writes=(a, s, *vectors, room, *reals, integers, self.info),
         )  # fmt: skip
         before = self.filled(a, m, n, self.element), gesdd, self.succeeded(NOT_CONVERGED)
         if not has_vectors:
             return (*before, self.handed_numbers(self.results, k, self.of_vector(s)))
-        u, values, vh = self.results[:2], self.results[2:3], self.results[3:]
+        half = len(self.results) // 2
+        u, values, vh = self.results[:half], self.results[half : half + 1], self.results[half + 1 :]
         return (
             *before,
             self.handed_numbers(values, k, self.of_vector(s)),
@@ -331,4 +342,12 @@ class Copies(Decompositions):
 
     def succeeded(self, status: int) -> Statement:
         """Fail unless a routine reports success."""
-        return self._require(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)
+        return ensure(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)
+
+
+class InDouble(Copies):
+    """Spectra and singular values, always in double precision, as in NumPy."""
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given, results, on_stack)
+        self.dtype = DOUBLE

@@ -17,6 +17,7 @@ from functrans.ops.compiled.inlining import inline
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.compiled.complex_arithmetic import conj, multiply
 from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
 from functrans.ops.linalg.factorisations import det_p
 from functrans.ops.linalg.in_parts import applied
@@ -128,10 +129,9 @@ def cofactor_in_parts(a: Pair) -> Any:
         return NotImplemented
     u, s, vh = applied(a, of="svd", full=True)
     left, right = (applied(x, of="det") for x in (u, vh))
-    re, im = left.re * right.re - left.im * right.im, left.re * right.im + left.im * right.re
-    sign = Pair(*(expand_axes(part, (part.ndim, part.ndim + 1)) for part in (re, im)))
-    conjugate = _times(_conj(u), on_columns(_products_of_others(s)))
-    return _product(_scaled(conjugate, sign), _conj(vh))
+    sign = Pair(*(expand_axes(x, (x.ndim, x.ndim + 1)) for x in multiply(left, right)))
+    conjugate = _times(conj(u), on_columns(_products_of_others(s)))
+    return _product(multiply(conjugate, sign), conj(vh))
 
 
 def _product(x: Pair, y: Pair) -> Pair:
@@ -139,17 +139,8 @@ def _product(x: Pair, y: Pair) -> Pair:
     return Pair(re, product(x.re, y.im) + product(x.im, y.re))
 
 
-def _scaled(x: Pair, y: Pair) -> Pair:
-    """The products of elements."""
-    return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
-
-
 def _times(x: Pair, weights: Any) -> Pair:
     return Pair(x.re * weights, x.im * weights)
-
-
-def _conj(x: Pair) -> Pair:
-    return Pair(x.re, -x.im)
 
 
 def _adjoint(x: Pair) -> Pair:

@@ -1,9 +1,9 @@
-"""LAPACK calls: eigenvalues, singular values and QR factors of stacks of matrices.
+"""LAPACK calls for each matrix of a stack, with workspace, and QR factors of real matrices.
 
-The signs of vectors are LAPACK's choice. To agree with NumPy's, the routines receive column-major
-matrices, as in NumPy. Only for QR they receive the transposes, as in
-`functrans.ops.linalg.compiled.lapack`: LAPACK's LQ decomposition of the transpose is the QR
-decomposition, by the same reflections.
+The signs of vectors are LAPACK's choice. To agree with NumPy's, most routines receive column-major
+matrices (`functrans.ops.linalg.compiled.by_columns`). For QR of real ones they receive the
+transposes, as in `functrans.ops.linalg.compiled.lapack`: LAPACK's LQ decomposition of the transpose
+is the QR decomposition, by the same reflections.
 """
 
 from __future__ import annotations
@@ -13,53 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import const, convert, eq
-from functrans.loop.statements import Buffer, For, Statement, Store, buffer, load
+from functrans.loop.scalar import const
+from functrans.loop.statements import Buffer, buffer
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, LibraryCalls, Statements
-
-
-def eigh(at: Emission) -> None:
-    """Eigenvalues and eigenvectors of symmetric matrices."""
-    values, vectors, lower = at.result(0), at.result(1), at.eqn.params["lower"]
-    _emit(at, _InDouble, lambda calls: calls.eigh(values, vectors, lower=lower), 2)
-
-
-def eigvalsh(at: Emission) -> None:
-    """Eigenvalues of symmetric matrices."""
-    values, lower = at.result(), at.eqn.params["lower"]
-    _emit(at, _InDouble, lambda calls: calls.eigh(values, None, lower=lower), 1)
-
-
-def svd(at: Emission) -> None:
-    """Singular values and vectors."""
-    u, s, vh = at.result(0), at.result(1), at.result(2)
-    _emit(at, _InDouble, lambda calls: calls.svd(u, s, vh), 4)
-
-
-def svdvals(at: Emission) -> None:
-    """Singular values."""
-    values = at.result()
-    _emit(at, _InDouble, lambda calls: calls.svd(None, values, None), 1)
 
 
 def qr(at: Emission) -> None:
     """Orthonormal columns and upper triangles."""
     q, r = at.result(0), at.result(1)
-    _emit(at, _Reflections, lambda calls: calls.qr(q, r), 0.5)
+    _emit(at, lambda calls: calls.qr(q, r), 0.5)
 
 
 def r(at: Emission) -> None:
     """Only the upper triangles."""
     factor = at.result()
-    _emit(at, _Reflections, lambda calls: calls.qr(None, factor), 0.25)
+    _emit(at, lambda calls: calls.qr(None, factor), 0.25)
 
 
-def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: float) -> None:
+def _emit(at: Emission, make: Callable[[Any], Statements], times: float) -> None:
     a = at.operand(0)
-    emit_for_each(at, lambda on_stack: kind(a, on_stack), make, times)
+    emit_for_each(at, lambda on_stack: _Reflections(a, on_stack), make, times)
 
 
 def emit_for_each(
@@ -106,73 +80,6 @@ class Decompositions(LibraryCalls):
 
     def _place(self, memory: Buffer) -> Position:
         return () if memory in self.stack else self.at
-
-
-class _InDouble(Decompositions):
-    """Spectra and singular values, always in double precision, as in NumPy."""
-
-    def __init__(self, a: Buffer, on_stack: bool) -> None:
-        super().__init__(a, on_stack)
-        self.dtype = DOUBLE
-
-    def eigh(self, values: Buffer, vectors: Buffer | None, *, lower: bool) -> Statements:
-        n, info = self.n, self._work(values, "info", INT, 1)
-        turned, found = (
-            self._work(values, "turned", DOUBLE, n, n),
-            self._work(values, "w", DOUBLE, n),
-        )
-        least = (2 * n + 6) * n if vectors is not None else 6 * n
-        size = least + block(n) * n + 1
-        room, integers = self._work(values, "room", DOUBLE, size), 5 * n + 3
-        numbers = self._work(values, "integers", INT, integers)
-        job, uplo = b"N" if vectors is None else b"V", b"L" if lower else b"U"
-        syevd = self._call(
-            "syevd", job, uplo, n, turned, n, found, room, size, numbers, integers, info,
-            reads=(turned,), writes=(turned, found, room, numbers, info),
-        )  # fmt: skip
-        return (
-            self._transpose(self.a, turned, n, n),
-            syevd,
-            self._require(eq(load(info, (*self._place(info), ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
-            self._converted(found, values, n),
-            *(() if vectors is None else (self._transpose(turned, vectors, n, n),)),
-        )
-
-    def svd(self, u: Buffer | None, s: Buffer, vh: Buffer | None) -> Statements:
-        m, n = self.n, self.columns
-        k = min(m, n)
-        turned, found = self._work(s, "turned", DOUBLE, n, m), self._work(s, "s", DOUBLE, k)
-        size, info = (4 * k + 7) * k + block(k) * (m + n), self._work(s, "info", INT, 1)
-        room = self._work(s, "room", DOUBLE, size)
-        numbers = self._work(s, "integers", INT, 8 * k)
-        job, left, right, wide, high = b"N", turned, turned, m, k
-        vectors: tuple[Buffer, ...] = ()
-        back: Statements = ()
-        if u is not None and vh is not None:
-            wide, high = u.extents[-1], vh.extents[-2]
-            job = b"S" if wide == high == k else b"A"
-            left = self._work(s, "left", DOUBLE, wide, m)
-            right = self._work(s, "right", DOUBLE, n, high)
-            vectors = (left, right)
-            back = (self._transpose(left, u, wide, m), self._transpose(right, vh, n, high))
-        gesdd = self._call(
-            "gesdd", job, m, n, turned, m, found, left, m, right, high, room, size, numbers, info,
-            reads=(turned,), writes=(turned, found, *vectors, room, numbers, info),
-        )  # fmt: skip
-        return (
-            self._transpose(self.a, turned, m, n),
-            gesdd,
-            self._require(eq(load(info, (*self._place(info), ZERO)), 0), NOT_CONVERGED),
-            self._converted(found, s, k),
-            *back,
-        )
-
-    def _converted(self, source: Buffer, target: Buffer, size: int) -> Statement:
-        """A loop that copies a vector."""
-        i = index("i", size)
-        value = convert(load(source, (*self._place(source), i)), target.dtype)
-        store = Store(target, (*self._place(target), i), value)
-        return For(i, ZERO, const(size, INDEX), (store,))
 
 
 class _Reflections(Decompositions):

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from functrans.loop.failures import SINGULAR
-from functrans.loop.nodes import INDEX, ZERO, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, idiv, irem, minimum, ne
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, load, local
+from functrans.loop.statements import Buffer, For, Reduce, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import ensure_regular
 from functrans.ops.linalg.compiled.panels import (
     Body,
     Line,
@@ -245,7 +245,7 @@ def triangular_solve(at: Emission) -> None:
             For(block, ZERO, const(rule.blocks, INDEX), rule.solved(block * limits.block, strip)),
             *unpacked(strip, x, line),
         )
-        return body if params["unit_diagonal"] else (*_require_diagonal(a, batch, n), *body)
+        return body if params["unit_diagonal"] else (*ensure_regular(a, batch), *body)
 
     body = (in_strips(panels, limits, ZERO, panels.count, solved),)
     at.call(
@@ -283,11 +283,3 @@ def unpacked(panels: Panels, x: Buffer, line: Line) -> Body:
     store = Store(x, place, panels.element(panel, row, lane))
     inner = panels.some_vectors(lane, ZERO, panels.inside(panel, columns), (store,))
     return (panels.each(panel, (For(row, ZERO, const(n, INDEX), (inner,)),)),)
-
-
-def _require_diagonal(a: Buffer, batch: Position, n: int) -> Body:
-    """Fail if there is a zero on the diagonal."""
-    i, regular = index("i", n), local(BOOL, "regular")
-    loop = (i, ZERO, const(n, INDEX))
-    fold = Reduce((regular,), ("and",), (ne(load(a, (*batch, i, i)), 0),), (loop,))
-    return fold, Let((local(BOOL, "well"),), (required(regular, regular, SINGULAR),))

@@ -17,13 +17,14 @@ from functrans.loop.failures import (
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, maximum, minimum, where
 from functrans.loop.statements import Buffer, Reduce, load, local
-from functrans.ops.linalg.compiled.by_columns import Copies, Element, Number, Parts
+from functrans.ops.compiled.statements import ensure
+from functrans.ops.linalg.compiled.by_columns import Element, InDouble, Number, Parts
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
 from functrans.ops.linalg.compiled.scaling import Scale
 
 
-class _Spectra(Copies):
+class _Spectra(InDouble):
     """Common statements of eigenvectors and Schur form."""
 
     def _finite(self, a: Buffer, status: int, factor: Scalar | int = 1) -> Statements:
@@ -44,7 +45,7 @@ class _Spectra(Copies):
 
         return (
             Reduce((finite,), ("and",), (all_good,), loops),
-            self._require(finite, status),
+            ensure(finite, status),
             self.filled(a, n, n, element),
         )
 
@@ -65,10 +66,6 @@ class _Spectra(Copies):
 
 class Eigenvectors(_Spectra):
     """The statements for the matrix at an index of the leading axes, in double precision."""
-
-    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
-        super().__init__(given, results, on_stack)
-        self.dtype = DOUBLE
 
     def _scale(self) -> tuple[Scalar, Scalar, Statements]:
         """The factors of the matrix and of its eigenvalues, and the loops that measure it.

@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index
 from functrans.loop.scalar import (
-    BOOL,
     Scalar,
     convert,
     copysign,
@@ -33,8 +32,9 @@ from functrans.loop.scalar import (
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While, load
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
-from functrans.ops.linalg.compiled.interleaved import Body, let
+from functrans.ops.linalg.compiled.interleaved import Body
 from functrans.ops.linalg.compiled.tridiagonal import NOTHING, ONE, Tridiagonal
 
 MOST_STEPS = 30
@@ -142,7 +142,7 @@ class _Spectrum(Tridiagonal):
                 ),
             ),
             any_remains,
-            Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
+            ensure(well, EIGENVALUES_NOT_CONVERGED),
         )  # fmt: skip
 
     def _is_small(self, i: Scalar) -> Scalar:

@@ -1,4 +1,4 @@
-"""Instruction selection for complex matrices, and complex results, by LAPACK calls."""
+"""Instruction selection for LAPACK calls on column-major copies: mostly of complex matrices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.by_columns import Copies, Parts
+from functrans.ops.linalg.compiled.by_columns import Copies, InDouble, Parts
 from functrans.ops.linalg.compiled.decompositions import DOUBLE, emit_for_each
 from functrans.ops.linalg.compiled.general_spectra import Eigenvectors, SchurForm
 from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
@@ -61,10 +61,10 @@ MADE: dict[str, tuple[type[Copies], Make, float]] = {
     "inv": (Copies, _factored(lambda calls, factors: calls.solve(factors, None)), 1),
     "det": (Copies, _factored(Copies.det), 0.1),
     "slogdet": (Copies, _factored(Copies.slogdet), 0.1),
-    "eigh": (Copies, _alone("eigh"), 8),
-    "eigvalsh": (Copies, _alone("eigh"), 4),
-    "svd": (Copies, _alone("svd"), 16),
-    "svdvals": (Copies, _alone("svd"), 4),
+    "eigh": (InDouble, _alone("eigh"), 8),
+    "eigvalsh": (InDouble, _alone("eigh"), 4),
+    "svd": (InDouble, _alone("svd"), 16),
+    "svdvals": (InDouble, _alone("svd"), 4),
     "qr": (Copies, _alone("qr"), 2),
     "r_of_qr": (Copies, _alone("qr"), 1),
     "eig": (Eigenvectors, _alone("eig"), 16),
@@ -79,21 +79,22 @@ def emit(at: Emission) -> None:
     """An operation on complex matrices as pairs of real ones."""
     if any(0 in x.aval.shape for x in at.eqn.outputs):
         return
-    _emit(at, at.eqn.params["of"])
+    of = at.eqn.params["of"]
+    _emit(at, of, MADE[of][2])
 
 
-def schur(at: Emission) -> None:
-    """Schur form of real matrices."""
-    _emit(at, "schur")
+def _of_real(of: str, times: float) -> Callable[[Emission], None]:
+    """The rule for real matrices, with its operations per product."""
+    return lambda at: _emit(at, of, times)
 
 
-def lu(at: Emission) -> None:
-    """LU factors of real matrices."""
-    _emit(at, "lu")
+schur, lu = _of_real("schur", 16), _of_real("lu", 0.5)
+eigh, eigvalsh = _of_real("eigh", 2), _of_real("eigvalsh", 1)
+svd, svdvals = _of_real("svd", 4), _of_real("svdvals", 1)
 
 
-def _emit(at: Emission, of: str) -> None:
-    kind, make, times = MADE[of]
+def _emit(at: Emission, of: str, times: float) -> None:
+    kind, make, _ = MADE[of]
     parts = [at.operand(number) for number in range(len(at.eqn.inputs))]
     count = 2 if of in ("solve", "triangular_solve") else 1
     size = len(parts) // count

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.failures import NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, as_index, index, required, separated
-from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, maximum, minimum, where
+from functrans.loop.nodes import INDEX, ZERO, as_index, index, separated
+from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, where
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -30,6 +30,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.scaling import Scale
 
@@ -159,7 +160,7 @@ class Interleaved:
         (exponent, factor), named = let(
             where(finite, scale.power, np.nan), where(finite, scale.reciprocal, 0)
         )
-        check = Let((new_local(BOOL, "well"),), (required(well, well, status or NOT_CONVERGED),))
+        check = ensure(well, status or NOT_CONVERGED)
         return (
             Let((largest,), (zero,)),
             self.loop(i, 0, rows, self.loop(j, 0, stop(i), maximised)),
@@ -206,9 +207,3 @@ def _lanes(at: Emission, matrices: int, elements: int) -> int:
     while lanes < min(full, matrices):
         lanes *= 2
     return lanes
-
-
-def let(*values: Scalar) -> tuple[tuple[Scalar, ...], Let]:
-    """Bind numbers to locals."""
-    names = tuple(new_local(x.dtype, "x") for x in values)
-    return names, Let(names, values)

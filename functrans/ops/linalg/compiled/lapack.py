@@ -14,15 +14,14 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
-from functrans.loop.nodes import INDEX, ZERO, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, where
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.statements import (
     Address,
     Buffer,
     Call,
     For,
     If,
-    Let,
     Reduce,
     Statement,
     Store,
@@ -31,6 +30,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import ensure, ensure_regular
 from functrans.ops.linalg.compiled import pivoting
 from functrans.ops.linalg.compiled.written_out import logarithm
 
@@ -68,19 +68,17 @@ def inv(at: Emission) -> None:
     _call(at, calls, calls.inv(factors, inverse), inverse)
 
 
-def det(at: Emission) -> None:
+def det(at: Emission, factors: Factors | None = None) -> None:
     """Determinants, from the factors of the matrices."""
     a = at.operand(0)
-    factors = _factors(at, a)
-    calls = Calls(a)
+    factors, calls = factors or _factors(at, a), Calls(a)
     at.call(calls.for_each(calls.det(factors, at.result())), work=_work_of_determinants(a))
 
 
-def slogdet(at: Emission) -> None:
+def slogdet(at: Emission, factors: Factors | None = None) -> None:
     """Signs and logarithms of determinants, from the factors of the matrices."""
     a = at.operand(0)
-    factors = _factors(at, a)
-    calls = Calls(a)
+    factors, calls = factors or _factors(at, a), Calls(a)
     body = calls.slogdet(factors, at.result(0), at.result(1))
     at.call(calls.for_each(body), work=_work_of_determinants(a))
 
@@ -165,10 +163,6 @@ class LibraryCalls:
         """Whether the matrix is not singular."""
         return eq(load(factors.info, (*self.at, ZERO)), 0)
 
-    def _require(self, condition: Scalar, status: int) -> Statement:
-        """Fail unless a condition holds."""
-        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
-
     def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
         """Copy a matrix, or a triangle of it."""
         return self._call(
@@ -234,7 +228,7 @@ class Calls(LibraryCalls):
             reads=(factors.lower_upper, factors.pivots, turned), writes=(turned, info),
         )  # fmt: skip
         return (
-            self._require(self._regular(factors), SINGULAR),
+            ensure(self._regular(factors), SINGULAR),
             self._transpose(b, turned, n, columns),
             getrs,
             self._transpose(turned, x, columns, n),
@@ -248,7 +242,7 @@ class Calls(LibraryCalls):
             reads=(inverse, factors.pivots), writes=(inverse, room, info),
         )  # fmt: skip
         return (
-            self._require(self._regular(factors), SINGULAR),
+            ensure(self._regular(factors), SINGULAR),
             self._copy(b"A", factors.lower_upper, inverse, n),
             getri,
         )
@@ -260,7 +254,7 @@ class Calls(LibraryCalls):
             self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,)),
             self._copy(b"U", self.a, factor, n),
             self._call("potrf", b"U", n, factor, n, info, reads=(factor,), writes=(factor, info)),
-            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
+            ensure(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
         )
 
     def solve_triangular(
@@ -279,7 +273,7 @@ class Calls(LibraryCalls):
                 "trsm", b"R", uplo, right, diag, columns, n, const(1, self.dtype), self.a, n,
                 x, columns, reads=(self.a, x), writes=(x,),
             )  # fmt: skip
-        check = () if unit_diagonal else self._require_diagonal()
+        check = () if unit_diagonal else ensure_regular(self.a, self.at)
         return (*check, self._copy(b"A", b, x, columns), solve)
 
     def det(self, factors: Factors, target: Buffer) -> Statements:
@@ -353,7 +347,7 @@ class Calls(LibraryCalls):
         return (
             self._copy(b"A", self.a, copied, n),
             gesdd,
-            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            ensure(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
             *before_u,
             *before_vt,
             self._times_others(u, s, sign_u * sign_vt),
@@ -398,11 +392,3 @@ class Calls(LibraryCalls):
         fold = Reduce((sign, total), ("mul", "add"), (turn, logarithm(abs(pivot))), (loop,))
         regular = self._regular(factors)
         return fold, where(regular, sign, 0), where(regular, total, -np.inf)
-
-    def _require_diagonal(self) -> Statements:
-        """Fail if there is a zero on the diagonal."""
-        i = index("i", self.n)
-        regular = local(BOOL, "regular")
-        loop = (i, ZERO, const(self.n, INDEX))
-        fold = Reduce((regular,), ("and",), (ne(load(self.a, (*self.at, i, i)), 0),), (loop,))
-        return fold, self._require(regular, SINGULAR)

@@ -12,6 +12,7 @@ from functrans.ops.linalg.compiled import (
     decompositions,
     elimination,
     implicit_ql,
+    in_parts,
     lapack,
     one_sided,
     reflections,
@@ -135,13 +136,13 @@ det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
 cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
-eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh, _most_rows))
-eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh, _most_rows))
-svd = of_something(blocked(composed.svd_by_qr, decompositions.svd, _is_of_triangle))
+eigh = of_something(across_lanes(implicit_ql.spectrum, in_parts.eigh, _most_rows))
+eigvalsh = of_something(across_lanes(implicit_ql.spectrum, in_parts.eigvalsh, _most_rows))
+svd = of_something(blocked(composed.svd_by_qr, in_parts.svd, _is_of_triangle))
 svdvals = of_something(
     across_lanes(
         one_sided.singular_values,
-        blocked(composed.svdvals_by_qr, decompositions.svdvals, _is_of_triangle),
+        blocked(composed.svdvals_by_qr, in_parts.svdvals, _is_of_triangle),
         _most_rotated,
     )
 )

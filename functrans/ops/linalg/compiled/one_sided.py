@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.loop.failures import NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, convert, copysign, fma, sqrt, where
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index
+from functrans.loop.scalar import Scalar, const, convert, copysign, fma, sqrt, where
 from functrans.loop.statements import Assign, Buffer, For, Let, Store, While, load
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
-from functrans.ops.linalg.compiled.interleaved import Body, Interleaved, let
+from functrans.ops.linalg.compiled.interleaved import Body, Interleaved
 
 SWEEPS = 60
 """The most sweeps over all pairs; six to ten are usual."""
@@ -88,7 +89,7 @@ class _Columns(Interleaved):
                 ),
             ),
             any_rotates,
-            Let((new_local(BOOL, "well"),), (required(well, well, NOT_CONVERGED),)),
+            ensure(well, NOT_CONVERGED),
         )
 
     def _pair(self, p: Scalar, q: Scalar, again: Scalar) -> Body:

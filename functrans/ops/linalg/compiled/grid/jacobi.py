@@ -11,8 +11,8 @@ eigenvalues of a separate block keep their digits.
 from __future__ import annotations
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, where
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index
+from functrans.loop.scalar import Scalar, const, eq, maximum, where
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -27,6 +27,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.grid import small_spectra
 from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
@@ -133,7 +134,7 @@ class _Spectrum(Spectrum):
                 (rest > 0) & (sweep < SWEEPS),
                 (Let((least,), (threshold(sweep, rest),)), rounds, Assign((sweep,), (sweep + 1,))),
             ),
-            Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
+            ensure(well, EIGENVALUES_NOT_CONVERGED),
         )
 
     def _left(self, rows: Matrix, left: Scalar) -> Reduce:

@@ -12,7 +12,7 @@ from math import prod
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import composed, decompositions, lapack, written_out
+from functrans.ops.linalg.compiled import composed, decompositions, in_parts, lapack, written_out
 from functrans.ops.linalg.compiled.grid import householder, jacobi, one_sided, teams
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_inverted, of_something
@@ -53,10 +53,10 @@ inv = by_size(written_out.inv, _large(lapack.inv, teams.inv), largest_inverted)
 det = by_size(written_out.det, _large(lapack.det, teams.det))
 slogdet = by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
 cofactor = _spectrum(lapack.cofactor, composed.cofactor)
-eigh = _spectrum(decompositions.eigh, jacobi.spectrum)
-eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.spectrum)
-svd = _spectrum(decompositions.svd, one_sided.svd)
-svdvals = _spectrum(decompositions.svdvals, one_sided.svdvals)
+eigh = _spectrum(in_parts.eigh, jacobi.spectrum)
+eigvalsh = _spectrum(in_parts.eigvalsh, jacobi.spectrum)
+svd = _spectrum(in_parts.svd, one_sided.svd)
+svdvals = _spectrum(in_parts.svdvals, one_sided.svdvals)
 eigh_of_parts = of_something(jacobi.spectrum)
 lu = of_something(teams.lu)
 pinv = of_something(composed.pinv)

@@ -11,8 +11,8 @@ basis, which reflections compute from the others.
 from __future__ import annotations
 
 from functrans.loop.failures import NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index
+from functrans.loop.scalar import Scalar, const, eq, maximum, minimum, sqrt, where
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -27,6 +27,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.grid.householder import Reflections
 from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
@@ -166,7 +167,7 @@ class _Singular(Reflections):
                     Assign((largest, sweep), (found, sweep + 1)),
                 ),
             ),
-            Let((new_local(BOOL, "well"),), (required(well, well, NOT_CONVERGED),)),
+            ensure(well, NOT_CONVERGED),
         )
 
     def _products(self, memory: _Rows, round_: Scalar) -> Body:

@@ -64,12 +64,6 @@ def size(x: Number) -> Scalar:
     return largest * sqrt(1 + ratio * ratio)
 
 
-def named(values: Sequence[Scalar]) -> tuple[tuple[Scalar, ...], Let]:
-    """Bind numbers to locals."""
-    names = tuple(local(x.dtype, "x") for x in values)
-    return names, Let(names, tuple(values))
-
-
 class Matrix(NamedTuple):
     """A matrix in memory: a buffer for each part of its numbers."""
 

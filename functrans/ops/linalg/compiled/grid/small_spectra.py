@@ -12,17 +12,17 @@ from functools import reduce
 from itertools import combinations
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
-from functrans.loop.nodes import INDEX, ZERO, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, where
+from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.scalar import Scalar, const, eq, maximum, where
 from functrans.loop.statements import Assign, Buffer, Let, Store, While
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Matrix,
     Number,
     conjugate,
-    named,
     rotation,
     scaled,
     threshold,
@@ -116,7 +116,7 @@ class _Unrolled(Spectrum):
                 (rest > 0) & (sweep < SWEEPS),
                 (*turns, Assign((sweep,), (sweep + 1,))),
             ),
-            Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
+            ensure(well, EIGENVALUES_NOT_CONVERGED),
         ]
 
     def _pair(self, p: int, q: int) -> tuple[Scalar, Scalar, Number]:
@@ -126,7 +126,7 @@ class _Unrolled(Spectrum):
         first, second, value = self._pair(p, q)
         given, rest = rotated_or_kept(first, second, value, least)
         made, change = rotation(first, second, given)
-        names, declared = named((made.less, *made.sine, change))
+        names, declared = let(made.less, *made.sine, change)
         own = made._replace(less=names[0], sine=tuple(names[1:-1]))
         changed: list[tuple[Number, Number]] = [
             (self.elements[p, p][:1], (first - names[-1],)),

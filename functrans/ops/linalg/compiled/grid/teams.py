@@ -29,7 +29,7 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import dealt
+from functrans.ops.compiled.statements import dealt, ensure, ensure_regular
 from functrans.ops.linalg.compiled import lapack
 from functrans.ops.linalg.compiled.grid.views import Columns, Triangle
 from functrans.ops.linalg.compiled.lapack import INT, Factors
@@ -100,7 +100,7 @@ def triangular_solve(at: Emission) -> None:
 
     triangle = Triangle(element, lower != turned, params["unit_diagonal"])
     b = at.operand(1)
-    before = () if triangle.unit_diagonal else team.requires_diagonal()
+    before = () if triangle.unit_diagonal else ensure_regular(team.a, team.at)
     team.solve(before, lambda x: team.substituted(triangle, x), b.extents[-1], team.column_of(b))
 
 
@@ -145,19 +145,12 @@ def lu(at: Emission) -> None:
 
 def det(at: Emission) -> None:
     """Determinants, from the factors of the matrices."""
-    team = Team(at)
-    factors = team.factors()
-    calls = lapack.Calls(team.a)
-    at.call(calls.for_each(calls.det(factors, at.result())), work=16 * team.count * team.n)
+    lapack.det(at, Team(at).factors())
 
 
 def slogdet(at: Emission) -> None:
     """Signs and logarithms of determinants, from the factors of the matrices."""
-    team = Team(at)
-    factors = team.factors()
-    calls = lapack.Calls(team.a)
-    body = calls.slogdet(factors, at.result(0), at.result(1))
-    at.call(calls.for_each(body), work=16 * team.count * team.n)
+    lapack.slogdet(at, Team(at).factors())
 
 
 def _solve(
@@ -172,7 +165,7 @@ def _solve(
         return element(column, row)
 
     regular = eq(load(factors.info, (*team.at, ZERO)), 0)
-    before = (Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),)),)
+    before = (ensure(regular, SINGULAR),)
 
     def steps(x: Columns) -> Body:
         if transpose_a:
@@ -237,13 +230,6 @@ class Team:
         for one in reversed(self.at):
             body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
         self.emission.call(body, work=self.count * work, stack=stack, writes=writes)
-
-    def requires_diagonal(self) -> Body:
-        """Fail if there is a zero on the diagonal."""
-        i, regular = index("i", self.n), new_local(BOOL, "regular")
-        value = ne(load(self.a, (*self.at, i, i)), 0)
-        fold = Reduce((regular,), ("and",), (value,), ((i, ZERO, as_index(self.n)),))
-        return fold, Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),))
 
     def ordered(
         self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer

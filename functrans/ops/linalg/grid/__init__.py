@@ -1,1 +1,0 @@
-"""Linear algebra primitives that exist only on a grid of threads."""
