@@ -70,7 +70,7 @@ COMPUTED |= {
 }
 # Functions of SciPy's that are named by a table.
 SPECIAL = Path("functrans/ops/elementwise/special")
-COMPUTED |= {SPECIAL / "scipy.py", SPECIAL / "spherical.py"}
+COMPUTED |= {SPECIAL / f"{name}.py" for name in ("bessel", "scipy", "spherical")}
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def run(script, root):
 
 def test_the_wing_is_there():
     folders = {path.parent.name for path in PACKAGE.rglob("*") if path.name in WING}
-    assert {"emit", "loop", "lower", "optimise", "run", "linalg", "compiled"} <= folders
+    assert {"emit", "loop", "lower", "optimise", "run", "compiled"} <= folders
 
 
 @pytest.mark.dear

@@ -41,7 +41,7 @@ def elementwise(
     sparsity: Rule | None = None, promotion: Promotion | None = None,
     widen: Callable[[Any, Any], tuple[Any, Any]] | None = None, result: str = "same",
     steep: bool = False, quotient: int | None = None, brief: bool = False, stores: bool = False,
-    params: Sequence[dict[str, Any]] = ({},),
+    params: dict[str, Any] | Sequence[dict[str, Any]] = ({},),
 ) -> Primitive:  # fmt: skip
     """Define an elementwise primitive that broadcasts as NumPy does.
 
@@ -90,7 +90,7 @@ def elementwise(
         Whether tests try only one shape and an empty one, because the primitive is slow.
     stores : bool
         Whether it takes storage-only dtypes, see `functrans.ir.primitive`.
-    params : sequence of dict
+    params : dict or sequence of dict
         Parameters, passed to every rule by name: the values that tests try.
 
     Returns
@@ -101,7 +101,8 @@ def elementwise(
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
     brings = promotion or promotion_of(numpy)
     is_uniform = promotion is None and result == "same"
-    taken = frozenset(params[0])
+    tried = (params,) if isinstance(params, dict) else tuple(params)
+    taken = frozenset(tried[0])
 
     def infer(*avals: Aval, **params: Any) -> Aval:
         if params.keys() != taken:
@@ -134,7 +135,7 @@ def elementwise(
         emit=emit,
         parts=parts,
         sparsity=sparsity,
-        samples=broadcasting(*domains, params=params, brief=brief),
+        samples=broadcasting(*domains, params=tried, brief=brief),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         quotient=quotient,
