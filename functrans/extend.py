@@ -50,6 +50,8 @@ __all__ = [
 # so that the definition of a name that exists already raises
 registry.complete()
 
+_LIBRARYS = dict(protocols.ufuncs.items())
+
 nest = lazy("functrans.ops.compiled.statements:nest")
 
 Store = lazy("functrans.loop.statements:Store")
@@ -58,12 +60,15 @@ Store = lazy("functrans.loop.statements:Store")
 def unregister(name: str) -> None:
     """Remove a primitive, so that its name can be defined again (in a notebook cell run twice).
 
-    Traced values no longer support the ufunc that it was defined for, if there is one.
+    If it was defined for a ufunc, traced values support that ufunc as without the definition.
     """
     primitive = registry.get(name)
     _leave_registry(name)
     for ufunc in [key for key, answer in protocols.ufuncs.items() if answer is primitive]:
-        del protocols.ufuncs[ufunc]
+        if ufunc in _LIBRARYS:
+            protocols.ufuncs[ufunc] = _LIBRARYS[ufunc]
+        else:
+            del protocols.ufuncs[ufunc]
 
 
 def __dir__() -> list[str]:
