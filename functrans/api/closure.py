@@ -9,6 +9,7 @@ from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
     check_callable,
+    check_point,
     leaf_names,
     name_of,
     wrap,
@@ -57,7 +58,7 @@ def closure_convert(
     >>> converted(10.0, *consts)
     array([20., 30.])
     """
-    check_callable(function, "closure_convert")
+    check_point(function, "closure_convert", examples)
     leaves, structure = tree.flatten(examples)
 
     def name(i: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from functrans.api.arguments import as_array, aval_of_leaf, check_callable
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable, check_point
 from functrans.api.flat import called
 from functrans.api.transformed import P, Transformed
 from functrans.caches import cached_property
@@ -191,6 +191,6 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> eval_shape(np.outer, np.ones(2), np.ones(3))
     f64[2,3]
     """
-    check_callable(function, "eval_shape")
+    check_point(function, "eval_shape", (*args, *kwargs))
     staged, structure = _staged(function, args, kwargs, "eval_shape")
     return structure.unflatten(staged.graph.out_avals)
