@@ -24,9 +24,13 @@ def _product(linear: Any, value: Any) -> Any:
     return product[0] if isinstance(linear, Pullback) else product
 
 
+def _products(linear: Any, values: Any) -> Any:
+    return vmap(_product, in_axes=(None, 0))(linear, values)
+
+
 # one program serves operators at all points, since residuals are arguments
 _applied = jit(_product)
-_applied_to_many = jit(vmap(_product, in_axes=(None, 0)))
+_applied_to_many = jit(_products)
 
 
 Space = tuple[int, Callable[..., Any]]
