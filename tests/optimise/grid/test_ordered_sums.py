@@ -62,7 +62,7 @@ def test_the_bits_are_the_same_in_any_order(grid):
     bits = {
         name: {
             evaluate_plan(pipeline.plan(graph, on), given, shuffled(seed))[0][0].tobytes()
-            for seed in range(4)
+            for seed in range(8)  # one order may round as another does
         }
         for name, on in {"as they come": GRIDS[grid], "ordered": ORDERED[grid]}.items()
     }
