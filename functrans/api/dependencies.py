@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from reprlib import recursive_repr
 from types import (
     BuiltinFunctionType,
@@ -30,7 +31,6 @@ from functrans.api.kinds import OF_EVERY_CLASS, WITHOUT_STATE, builtins_of, is_i
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
 from functrans.lazily import Lazy
-from functrans.records import dataclass
 from functrans.run.call import layouts
 from functrans.trace import bytecode
 
