@@ -15,7 +15,7 @@ from functrans.api.arguments import (
     check_point,
     leaf_names,
     name_of,
-)  # fmt: skip
+)
 from functrans.api.flat import Flat
 from functrans.api.linear_maps import Pushforward
 from functrans.api.linearization import run
