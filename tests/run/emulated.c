@@ -1,5 +1,6 @@
 /* Runs programs for another CPU: tables of words (functrans/run/call/steps.py) come in by the standard
-   input with the arrays, and the results go out by the standard output. */
+   input, each with the places of the addresses of kernels and with the arrays, and the results go
+   out by the standard output. */
 
 #include <pthread.h>
 #include <stdint.h>
@@ -56,6 +57,11 @@ int main(void) {
         int64_t length = number();
         int64_t *table = malloc(8 * length);
         take(table, 8 * length);
+        int64_t steps = number();
+        while (steps--) {
+            int64_t at = number();
+            table[at] = (int64_t)kernels[table[at]];
+        }
         int64_t inputs = table[1], total = table[2];
         void **slots = malloc(8 * table[10]);
         int64_t *sizes = malloc(8 * (total + 1));
@@ -65,12 +71,6 @@ int main(void) {
             if (i < inputs) take(slots[i], sizes[i]);
         }
         table[8] = (int64_t)record;
-        int64_t *step = table + table[11] + table[5];
-        for (int64_t i = 0; i < table[6]; i++) {
-            step[0] = (int64_t)kernels[step[0]];
-            step += 4 + step[3];
-            step += 1 + step[0];
-        }
         int64_t status = run(table, slots);
         fwrite(&status, 8, 1, stdout);
         for (int64_t i = inputs; i < total; i++) fwrite(slots[i], sizes[i], 1, stdout);

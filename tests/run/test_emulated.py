@@ -13,6 +13,7 @@ import pytest
 
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import entry, steps
+from functrans.run.call.compiled import listing_of
 from functrans.run.code import cache, native
 from functrans.run.code.machine import LEVELS, Machine, x86_64
 from functrans.run.threads import pool
@@ -73,6 +74,8 @@ class Task(NamedTuple):
 
     name: str
     words: Any
+    addresses: Any
+    """The words that hold the numbers of kernels, and are to hold their addresses."""
     arrays: list[Any]
     results: list[Any]
 
@@ -83,24 +86,28 @@ def tasks(target, kernels):
         plan = plan_of(graph, target)
         if calls_a_library(plan):
             continue
-        slots = {one: i for i, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
-        listed = []
-        for step in plan.steps:
-            number = kernels.setdefault(emit_llvm.emit(step.kernel), len(kernels))
-            loop = step.kernel.parallel
-            shared = loop is not None and step.extent >= 2 * loop.lanes
-            grain = loop.lanes if shared else 0
-            buffers = [slots[one] for one in step.buffers]
-            turns = [plan.loops[turn] for turn in step.turns]
-            going = -1 if step.exit is None else slots[step.exit.going]
-            given = step.extent, grain, step.extent, buffers, step.sizes, turns, going
-            listed.append(steps.Step(number, *given))
-        records = [entry.input_record(aval) for aval in graph.in_avals]
-        offsets = list(plan.offsets.values())
-        words = steps.table(records, len(plan.outputs), offsets, plan.arena, listed)
-        yield Task(
-            name, words, [np.ascontiguousarray(x) for x in operands], expected(graph, operands)
-        )
+        texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
+        listing = listing_of(plan, texts)
+        numbers = [kernels.setdefault(text, len(kernels)) for text in texts]
+        words = table(graph, listing, numbers)
+        others = table(graph, listing, [number + 1 for number in numbers])
+        arrays = [np.ascontiguousarray(x) for x in operands]
+        yield Task(name, words, np.flatnonzero(words != others), arrays, expected(graph, operands))
+
+
+def table(graph, listing, numbers):
+    """The table of a program, with numbers of kernels in place of their addresses."""
+    records = [entry.input_record(aval) for aval in graph.in_avals]
+    listed = [step(number, one) for number, one in zip(numbers, listing.steps, strict=True)]
+    outputs = len(graph.out_avals)
+    return steps.table(records, outputs, listing.offsets, listing.arena, listed, listing.views)
+
+
+def step(number, listed):
+    """A step that threads share, if it has at least two iterations for them."""
+    grain = listed.lanes if listed.extent >= 2 * listed.lanes else 0
+    given = listed.extent, grain, listed.extent, listed.buffers, listed.sizes, listed.turns
+    return steps.Step(number, *given, listed.going)
 
 
 def build(cpu, kernels, folder):
@@ -137,7 +144,8 @@ def test_programs_give_what_numpy_gives(cpu, tmp_path):
     program = build(cpu, kernels, tmp_path)
     given = [np.array([THREADS, pool.WORDS, len(every)], np.int64).tobytes()]
     for task in every:
-        given += [np.int64(len(task.words)).tobytes(), task.words.tobytes()]
+        for words in (task.words, task.addresses):
+            given += [np.int64(len(words)).tobytes(), words.tobytes()]
         for x in task.arrays:
             given += [np.int64(x.nbytes).tobytes(), x.tobytes()]
         given += [np.int64(x.nbytes).tobytes() for x in task.results]

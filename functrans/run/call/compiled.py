@@ -260,20 +260,11 @@ def _native(
         printed = {kernel: _printed(kernel) for kernel in dict.fromkeys(same.values())}
     texts = [printed[same[step.kernel]] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
-    # an overwritten input shares the output's slot: the call passes one array for both
-    buffers = (*plan.inputs, *plan.outputs, *plan.offsets, *plan.views)
-    slots = {one: slot for slot, one in enumerate(buffers)}
-    listings = tuple(
-        _listing(step, keys[text], slots, plan.loops)
-        for step, text in zip(plan.steps, texts, strict=True)
-    )
-    overwritten = tuple(plan.overwritten.items())
-    views = tuple((slots[base], start * base.dtype.itemsize) for base, start in plan.views.values())
-    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten, views)
+    listing = listing_of(plan, [keys[text] for text in texts])
     codes = cache.load_all(
         [
             cache.Wanted(text, each.symbol, each.addresses())
-            for each, text in zip(listings, texts, strict=True)
+            for each, text in zip(listing.steps, texts, strict=True)
         ]
     )
     return native_program(listing, codes, in_avals, out_avals, lambda: graph)
@@ -291,6 +282,19 @@ _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
     "native": _native,
     "numba": _by_numba,
 }
+
+
+def listing_of(plan: Plan, keys: Sequence[str]) -> Listing:
+    """The program of a plan, given the key of each step's code."""
+    # an overwritten input shares the output's slot: the call passes one array for both
+    buffers = (*plan.inputs, *plan.outputs, *plan.offsets, *plan.views)
+    slots = {one: slot for slot, one in enumerate(buffers)}
+    listed = tuple(
+        _listing(step, key, slots, plan.loops) for step, key in zip(plan.steps, keys, strict=True)
+    )
+    views = tuple((slots[base], start * base.dtype.itemsize) for base, start in plan.views.values())
+    overwritten = tuple(plan.overwritten.items())
+    return Listing(listed, tuple(plan.offsets.values()), plan.arena, overwritten, views)
 
 
 def _listing(
