@@ -76,7 +76,7 @@ def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-_WEAK: dict[str, type] = {"i": int, "f": float, "c": complex}
+_WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 
 class Aval:
@@ -104,7 +104,7 @@ class Aval:
     dtype: np.dtype[Any]
     weak: bool
     promotes_as: np.dtype[Any] | type
-    """Its operand for promotion: its dtype, or Python's int, float or complex if it is weak."""
+    """Its operand for promotion: its dtype, or the class of Python's numbers if it is weak."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
         self.shape = shape

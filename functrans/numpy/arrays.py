@@ -27,16 +27,21 @@ __all__ = [
     "made", "operand", "shape_of", "traced_copy",
 ]  # fmt: skip
 
-array = asarray
 Axes = tuple[int, ...]
 INDEX = np.dtype(np.int64)
 
 # -- arguments -------------------------------------------------------------------------------------
 
 
+def array(x: Any) -> Any:
+    """Convert as `np.asarray` does: Python numbers, traced or not, have a dtype then."""
+    x = asarray(x)
+    return astype(x, x.dtype) if isinstance(x, Tracer) and x._variable.aval.weak else x
+
+
 def operand(x: Any) -> Any:
     """Convert to an array, except for Python numbers, which stay weakly typed."""
-    return x if isinstance(x, (bool, int, float, complex)) else array(x)
+    return x if isinstance(x, (bool, int, float, complex)) else asarray(x)
 
 
 def common_dtype(*operands: Any) -> np.dtype[Any]:
@@ -155,5 +160,5 @@ def traced_copy(x: Any) -> Any:
     return duplicate(constant(x))
 
 
-protocols.operators["asarray"] = array
+protocols.operators["asarray"] = asarray
 protocols.operators["traced"] = traced_copy

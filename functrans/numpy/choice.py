@@ -124,14 +124,14 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 @answers(np.choose)
 def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
     """For each element, the choice with the given index."""
-    number, parts = array(a), [array(choice) for choice in choices]
+    number, parts = array(a), [operand(choice) for choice in choices]
     if mode == "wrap":
         number = number % len(parts)
     elif mode == "clip":
         number = clip(number, 0, len(parts) - 1)
     elif known(number) is not None and not np.isin(known(number), np.arange(len(parts))).all():
         raise ValueError("invalid entry in choice array")
-    result = astype(parts[0], common_dtype(*parts))
+    result = astype(array(parts[0]), common_dtype(*parts))
     for i, part in enumerate(parts[1:], 1):
         result = select_p(equal(number, i), part, result)
     return result

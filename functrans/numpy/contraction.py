@@ -27,13 +27,13 @@ __all__ = [
 @answers(np.dot)
 def dot(a: Any, b: Any) -> Any:
     """The dot product over the last axis of ``a`` and the second-to-last or only axis of ``b``."""
-    return products.dot(a, b)
+    return products.dot(array(a), array(b))
 
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     """The sum of products over the last axes of both operands."""
-    return products.inner(a, b)
+    return products.inner(array(a), array(b))
 
 
 @answers(np.vdot)
@@ -51,7 +51,7 @@ def outer(a: Any, b: Any) -> Any:
 @answers(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """The tensor contraction over pairs of axes."""
-    return products.tensordot(a, b, axes)
+    return products.tensordot(array(a), array(b), axes)
 
 
 @answers(np.kron)
@@ -71,7 +71,7 @@ def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
     """Einstein summation; opt_einsum chooses the order of the products."""
     for keyword in kwargs:
         refuse_keyword(np.einsum, keyword)
-    return einsum_ops.einsum(*operands)
+    return einsum_ops.einsum(*[array(x) if isinstance(x, Tracer) else x for x in operands])
 
 
 @answers(np.einsum_path)

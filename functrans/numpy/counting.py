@@ -168,6 +168,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     array([1, 0, 2])
     """
     positions = array(x)
+    if positions.dtype.kind == "b":
+        positions = astype(positions, np.uint8)
     value = known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")

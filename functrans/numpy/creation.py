@@ -184,7 +184,7 @@ def geomspace(
 ) -> Any:
     """Numbers spaced evenly on a logarithmic scale, between two of the same sign."""
     start, stop = inexact(start), inexact(stop)
-    working = np.promote_types(start.dtype, stop.dtype)
+    working = np.result_type(start.dtype, stop.dtype, np.zeros((), dtype))
     start, stop = to_dtype(start, working), to_dtype(stop, working)
     # rotate so that start is on the positive axis, and back
     sign = np.sign(start)

@@ -46,8 +46,6 @@ FEW_TO_COUNT = 32
 def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
     """The elements, or slices along an axis, at the given indices."""
     x, positions = array(a), array(indices)
-    if positions.dtype.kind not in "iu":
-        positions = astype(positions, INDEX) if positions.size == 0 else positions
     x, axis = along(x, axis)
     positions = within(positions, x.shape[axis], mode)
     return views.unlinked(getitem(x, (*(slice(None),) * axis, positions)))
@@ -55,7 +53,8 @@ def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
 
 def within(positions: Any, extent: int, mode: str) -> Any:
     """Apply a mode ("raise", "wrap", "clip") to indices that are out of bounds."""
-    if positions.dtype.kind in "iu":  # a narrow dtype may not hold the extent
+    if positions.dtype.kind in "biu" or not positions.size:
+        # a narrow dtype may not hold the extent; truths are 0 and 1 here, and no mask
         positions = astype(positions, INDEX)
     if mode == "wrap":
         return remainder(positions, extent)
@@ -306,8 +305,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     edges = array(bins)
     order = known(edges)
     if order is not None and order.ndim == 1:
-        steps = np.sign(np.diff(order))
-        if np.any(steps > 0) and np.any(steps < 0):
+        # no differences, which narrow integers do not hold
+        if np.any(order[1:] > order[:-1]) and np.any(order[1:] < order[:-1]):
             raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
     if edges.size < 2 or (order is not None and order[0] <= order[-1]):

@@ -72,16 +72,19 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by flat indices."""
     check_assignable(a, "np.put")
     positions = within(flat(array(ind)), a.size, mode)
-    values = resize(converted(v, a.dtype), positions.shape)
-    assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
+    values = converted(v, a.dtype)
+    if values.size:
+        values = resize(values, positions.shape)
+        assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
 
 
 @answers(np.putmask, views=True)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to masked elements the values at the same positions."""
     check_assignable(a, "np.putmask")
-    new = reshape(resize(converted(values, a.dtype), (a.size,)), shape=a.shape)
-    assign(a, select(truth(mask), new, a), "np.putmask")
+    new = converted(values, a.dtype)
+    if new.size:
+        assign(a, select(truth(mask), resize(new, a.shape), a), "np.putmask")
 
 
 @answers(np.place, views=True)
@@ -116,9 +119,13 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
+    values = converted(val, a.dtype)
+    if not values.size:
+        return
     if wrap and a.ndim == 2:
         places = np.arange(0, a.size, a.shape[1] + 1)
-        new = setitem(flat(a), places, resize(converted(val, a.dtype), places.shape))
-        return assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
-    size = min(a.shape)
-    a[(counting(size),) * a.ndim] = resize(converted(val, a.dtype), (size,))
+        new = setitem(flat(a), places, resize(values, places.shape))
+        assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
+    else:
+        size = min(a.shape)
+        a[(counting(size),) * a.ndim] = resize(values, (size,))

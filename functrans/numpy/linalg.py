@@ -60,7 +60,7 @@ def slogdet(a: Any) -> Any:
 @answers(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """Solve ``a @ x = b`` for ``x``; ``b`` is a vector if it has one axis, otherwise matrices."""
-    return ops.solve(a, b)
+    return ops.solve(inexact(a), inexact(b))  # integers are float64, beside float32 too
 
 
 @answers(np.linalg.pinv)
@@ -196,7 +196,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     shape = matrix.shape[right.ndim :]
     size = math.prod(shape)
     square = reshape(matrix, shape=(matrix.size // size if size else 0, size))
-    return reshape(ops.solve(square, flat(right)), shape=shape)
+    return reshape(solve(square, flat(right)), shape=shape)
 
 
 @answers(np.linalg.tensorinv)

@@ -38,15 +38,19 @@ def _storing(name: str, function: Method) -> Method:
     return method
 
 
-def _reduction(name: str, *between: str) -> Made:
-    """A reduction as a method, whose positional parameters include ``out``."""
+def _reduction(name: str, positional: str) -> Made:
+    """A reduction as a method with positional parameters, of which one is ``out``."""
     function = lazy(f"functrans.numpy.reductions:{name}")
-    return Made(lambda: _reducing(function.resolve(), *between))
+    return Made(lambda: _reducing(function.resolve(), positional.split()))
 
 
-def _reducing(function: Method, *between: str) -> Method:
+def _reducing(function: Method, names: list[str]) -> Method:
     def method(self: Tracer, *args: Any, **keywords: Any) -> Any:
-        names = ("axis", *between, "out")
+        if len(args) > len(names):
+            raise TypeError(
+                f"x.{function.__name__}() takes at most {len(names)} positional arguments "
+                f"({len(args)} given)"
+            )
         keywords.update(zip(names, args, strict=False))
         out = keywords.pop("out", None)
         given = {name: value for name, value in keywords.items() if value is not None}
@@ -103,8 +107,9 @@ def _item(self: Tracer, *args: Any) -> Any:
     return as_number(element, dtype=np.dtype(type(np.zeros((), self.dtype).item())))
 
 
-def _compress(self: Tracer, condition: Any, axis: Any = None) -> Any:
-    return _compressed(condition, self, axis)
+def _compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    taken = _compressed(condition, self, axis)
+    return taken if out is None else protocols.operators["store"]("x.compress", taken, (out,), True)
 
 
 _sorted = lazy("functrans.numpy.indexing:sort")
@@ -117,19 +122,19 @@ def _as_it_is(function: Lazy) -> Made:
 
 
 _METHODS: dict[str, Method | Made] = {
-    "sum": _reduction("sum", "dtype"),
-    "prod": _reduction("prod", "dtype"),
-    "mean": _reduction("mean", "dtype"),
-    "var": _reduction("var", "dtype"),
-    "std": _reduction("std", "dtype"),
-    "cumsum": _reduction("cumsum", "dtype"),
-    "cumprod": _reduction("cumprod", "dtype"),
-    "max": _reduction("max"),
-    "min": _reduction("min"),
-    "any": _reduction("any"),
-    "all": _reduction("all"),
-    "argmax": _reduction("argmax"),
-    "argmin": _reduction("argmin"),
+    "sum": _reduction("sum", "axis dtype out keepdims initial where"),
+    "prod": _reduction("prod", "axis dtype out keepdims initial where"),
+    "mean": _reduction("mean", "axis dtype out keepdims"),
+    "var": _reduction("var", "axis dtype out ddof keepdims"),
+    "std": _reduction("std", "axis dtype out ddof keepdims"),
+    "cumsum": _reduction("cumsum", "axis dtype out"),
+    "cumprod": _reduction("cumprod", "axis dtype out"),
+    "max": _reduction("max", "axis out keepdims initial where"),
+    "min": _reduction("min", "axis out keepdims initial where"),
+    "any": _reduction("any", "axis dtype out keepdims"),
+    "all": _reduction("all", "axis dtype out keepdims"),
+    "argmax": _reduction("argmax", "axis out"),
+    "argmin": _reduction("argmin", "axis out"),
     "astype": _astype,
     "argpartition": _as_it_is(lazy("functrans.numpy.indexing:argpartition")),
     "argsort": _as_it_is(lazy("functrans.numpy.indexing:argsort")),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import is_float
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array as as_array
 from functrans.numpy.arrays import astype, in_dtype
@@ -154,7 +155,7 @@ def _with_statistics(x: Any, axis: int, widths: Widths, statistic: Any, lengths:
         found = statistic(
             read_along(x, axis, (size - length) * at_end, length), axis, keepdims=True
         )
-        if x.dtype.kind in "iu":
+        if x.dtype.kind in "iu" and is_float(found.dtype):
             found = rint(found)
         shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
         margins.append(broadcast_to(astype(found, x.dtype), shape=shape))
@@ -181,7 +182,8 @@ def _extended(x: Any, axis: int, width: int, size: int, with_edge: bool) -> Any:
     while width:
         count = min(width, period)
         beside = flip(read_along(x, axis, int(not with_edge), count), axes=(axis,))
-        x = concatenate([2 * read_along(x, axis, 0, 1) - beside, x], axis=axis)
+        mirrored = astype(2 * read_along(x, axis, 0, 1) - beside, x.dtype)  # (truths are numbers)
+        x = concatenate([mirrored, x], axis=axis)
         width -= count
     return x
 

@@ -104,7 +104,7 @@ def poly(seq_of_zeros: Any) -> Any:
         x = eigvals(x)
     elif x.ndim != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
-    x = inexact(x)
+    x = astype(x, np.float64) if x.dtype == np.float16 else inexact(x)  # NumPy's conversion
     if not x.size:
         return 1.0
     result: Any = np.ones(1, x.dtype)

@@ -73,7 +73,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if m == 0:
         return x
     x = inexact(x)
-    constants = zeros((m,), x.dtype) if k is None else astype(_vector(k), x.dtype)
+    constants = zeros((m,), x.dtype) if k is None else _vector(k)
     for i in range(m):
         constant = read_along(constants, 0, i if constants.size > 1 else 0, 1)
         x = concatenate([x / (x.size - counting(x.size)), constant], axis=0)
@@ -83,9 +83,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 @answers(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """The quotient and remainder of two polynomials, if their leading zeros are known."""
-    divisor = _vector(v)
-    dtype = inexact(full_p(shape=(), value=0, dtype=common_dtype(_vector(u), divisor))).dtype
-    remainder, divisor = astype(_vector(u), dtype), astype(divisor, dtype)
+    remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
+    dtype = common_dtype(remainder, divisor)
+    remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
     steps = max(remainder.shape[0] - divisor.shape[0] + 1, 0)
     quotient = []
     for i in range(steps):

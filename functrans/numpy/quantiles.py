@@ -115,7 +115,8 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
             "Quantiles must be in the range [0, 1]" if whole == 1
             else "Percentiles must be in the range [0, 100]"
         )  # fmt: skip
-    yields = dtype_key(q) in (int, float) if np.ndim(q) == 0 else False
+    # (a dtype equals the class of Python's numbers)
+    yields = np.ndim(q) == 0 and isinstance(dtype_key(q), type)
     if not (yields and is_float(dtype)):
         return _Levels(fractions, fractions.dtype)
     return _Levels(fractions, np.dtype(np.float32) if is_bfloat16(dtype) else dtype)

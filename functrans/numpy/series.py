@@ -12,8 +12,10 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, operand
 from functrans.ops.arrays.shape import any_traced, stack
 from functrans.ops.arrays.structural import expand_axes, reshape
 from functrans.trace import protocols
@@ -52,9 +54,9 @@ def value(basis: Basis, x: Any, c: Any, tensor: bool = True) -> Any:
 
     With ``tensor``, each column of ``c`` gives a sum at each place.
     """
-    at, coefficients = array(x), _vector(c)
+    at, coefficients = operand(x), _vector(c)  # a Python number takes the dtype of ``c``
     if tensor:
-        coefficients = reshape(coefficients, shape=coefficients.shape + (1,) * at.ndim)
+        coefficients = reshape(coefficients, shape=coefficients.shape + (1,) * np.ndim(at))
     last: Any = 0
     sum_: Any = 0
     for k in range(coefficients.shape[0] - 1, 0, -1):

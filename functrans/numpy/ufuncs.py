@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
 from functrans.numpy import reductions
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, constant
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, in_dtype
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
@@ -219,7 +219,7 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     initial = given.pop("initial", None) if name not in _TAKE_INITIAL else None
     result = reduction(x, axis if x.ndim else None, **given)
     if initial is not None:
-        result = protocols.ufuncs[name](result, initial)
+        result = protocols.ufuncs[name](result, in_dtype(initial, result.dtype))
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 
 
@@ -298,6 +298,7 @@ def _reduceat(
     rows = np.moveaxis(astype(x, _accumulator(ufunc, x) if dtype is None else dtype), axis, 0)
     starts = np.asarray(indices)
     ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
+    starts = starts.astype(INDEX)
     # a segment ends where the next one starts, but has one element if that is not after it
     ends = np.maximum(starts + 1, np.append(starts[1:], len(rows)))
     # runs of segments of one length that follow each other are reduced as the rows of a matrix

@@ -66,6 +66,8 @@ def _form(name: str, *kinds: Any) -> Form | None:
     ]
     if len(given) < len(kinds) or any(aval.dtype.kind not in "biufc" for aval in given):
         return None
+    if all(aval.promotes_as is bool for aval in given):
+        return None  # Python's operators compute with integers
     convert = number = None
     try:
         dtypes = primitive.promotion(tuple([aval.promotes_as for aval in given]))

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 _MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
 
+_OF_INTEGERS = frozenset(
+    "add subtract multiply floor_divide remainder pow divmod left_shift right_shift".split()
+)
+"""The operators that compute with integers if both operands are Python bools, unlike ufuncs."""
+
+_INT64 = np.dtype(np.int64)
+
 _REPEATED = (list, tuple, deque)
 
 _OF_NO_NUMBER = {"equal": False, "not_equal": True}
@@ -75,6 +82,8 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
             return other
     operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
     operands = (other, self) if reflected else (self, other)
+    if name in _OF_INTEGERS and all(map(_is_truth, operands)):
+        operands = _integer(operands[0]), _integer(operands[1])
     try:
         return operation(*operands)
     except NUMPYS as error:
@@ -85,9 +94,23 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
 def _unary(name: str) -> Callable[[Any], Any]:
     def operator(self: Tracer) -> Any:
         result = unary(name, self)
-        return registry[name](self) if result is None else result
+        if result is None:
+            return registry[name](_integer(self) if _is_truth(self) else self)
+        return result
 
     return operator
+
+
+def _is_truth(x: Any) -> bool:
+    """Whether a value is a Python bool, such as ``x > 0`` of a Python number."""
+    return isinstance(x, bool) or (
+        isinstance(x, Operators) and x._variable.aval.promotes_as is bool  # type: ignore[attr-defined]
+    )
+
+
+def _integer(truth: Any) -> Any:
+    """A Python bool as the integer that it is in Python's arithmetic."""
+    return int(truth) if isinstance(truth, bool) else registry["as_number"](truth, dtype=_INT64)
 
 
 def _is_one_integer(x: Tracer) -> bool:

@@ -19,8 +19,8 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
-from functrans.ir.primitive import current
-from functrans.ir.types import Aval, Shape, is_complex, is_inexact
+from functrans.ir.primitive import current, registry
+from functrans.ir.types import Aval, Shape, is_complex, is_float, is_inexact
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.bytecode import is_formatting
@@ -248,7 +248,15 @@ class Tracer(Operators):
         return bool(value)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return protocols.methods["round"](self, digits or 0)
+        rounded = protocols.methods["round"](self, digits or 0)
+        if self.ndim or not (digits is None or self._variable.aval.weak):
+            return rounded
+        # Python's `int`, or its `float`: large ones are not in the range of int64
+        if np.can_cast(self.dtype, np.int64):
+            return registry["as_number"](rounded, dtype=np.dtype(np.int64))
+        if is_float(self.dtype):
+            return registry["as_number"](rounded, dtype=np.dtype(np.float64))
+        return rounded
 
     def __floor__(self) -> int:
         return self._rounded(math.floor)

@@ -107,3 +107,27 @@ def test_nan_to_num_in_place(way):
             np.testing.assert_array_equal(got, expected)
         with pytest.raises(MutationError, match=r"np.nan_to_num\(..., copy=False\)"):
             way(lambda x: np.nan_to_num(x, copy=False))(given)
+
+
+def test_positional_parameters_of_methods():
+    x = np.arange(12.0).reshape(3, 4) % 5 - 1
+    for function in (
+        lambda x: x.sum(0, None, None, True, 2.0, x > 0),
+        lambda x: x.prod(0, None, None, True),
+        lambda x: x.mean(0, None, None, True),
+        lambda x: x.std(0, None, None, 1),
+        lambda x: x.var(0, None, None, 1, True),
+        lambda x: x.max(0, None, True, 9.0),
+        lambda x: x.min(0, None, True, -9.0, x > 0),
+        lambda x: x.any(0, None, None, True),
+        lambda x: x.compress([1, 0, 1], 0, None),
+    ):
+        np.testing.assert_allclose(jit(function)(x), function(x), strict=True)
+    for function in (lambda x: x.argmax(0, None, True), lambda x: x.cumsum(0, None, None, None)):
+        with pytest.raises(TypeError, match="at most"):
+            jit(function)(x)
+
+
+def test_the_polynomial_with_roots_in_float16():
+    roots = np.array([1, 2, 3], np.float16)
+    np.testing.assert_allclose(jit(np.poly)(roots), np.poly(roots), strict=True)

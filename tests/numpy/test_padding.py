@@ -45,3 +45,19 @@ def test_a_negative_zero_keeps_its_sign(value):
     expected = np.pad(x, 1, constant_values=value)
     found = jit(lambda y: np.pad(y, 1, constant_values=value))(x)
     np.testing.assert_array_equal(np.signbit(found.real), np.signbit(expected.real))
+
+
+@pytest.mark.parametrize("mode", ["maximum", "minimum", "mean", "median"])
+def test_extremes_of_wide_integers_are_exact(mode):
+    x = np.array([[2**63 - 1, 2**53 + 1], [2, -3]])
+    if mode in ("mean", "median"):
+        x = x % 1000  # NumPy's are rounded in float64, too
+    np.testing.assert_array_equal(jit(lambda x: np.pad(x, 1, mode))(x), np.pad(x, 1, mode))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_mirrored_truths(mode):
+    x = np.array([[True, False, True], [False, True, True]])
+    found = jit(lambda x: np.pad(x, 4, mode, reflect_type="odd"))(x)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found, np.pad(x, 4, mode, reflect_type="odd"))

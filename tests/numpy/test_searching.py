@@ -103,3 +103,14 @@ def test_many_elements_are_not_compared_with_each_one():
     find = jit(lambda x, tests: np.isin(x, tests))
     x = np.arange(5000.0)
     assert "5000,5000]" not in str(find.lower(x, x).graph()).replace(" ", "")
+
+
+@pytest.mark.parametrize("bins", [[-100, 100, 110], [110, 100, -100]])
+def test_bins_whose_distances_are_not_in_range_of_their_dtype(bins):
+    edges, x = np.array(bins, np.int8), np.array([-120, 0, 105, 120])
+    found = jit(lambda x: np.digitize(x, edges))(x)
+    np.testing.assert_array_equal(found, np.digitize(x, edges))
+    truths = np.array([False, True])
+    assert jit(lambda x: np.digitize(x, truths))(0.5) == np.digitize(0.5, truths)
+    with pytest.raises(ValueError, match="monotonically"):
+        jit(lambda x: np.digitize(x, np.array([3, 5, 1], np.uint8)))(x)

@@ -45,7 +45,7 @@ def dtype_key(x: Any) -> DtypeKey:
             )
         return x.dtype
     if isinstance(x, bool):
-        return np.dtype(np.bool_)
+        return bool
     if isinstance(x, int):
         return int
     if isinstance(x, float):
@@ -103,14 +103,18 @@ def _casts(
     dtypes = promotion(keys)
     if all(a is b for a, b in zip(keys, dtypes, strict=True)):
         return None
-    return dtypes, all(isinstance(key, type) for key in keys)
+    numbers = all(isinstance(key, type) for key in keys)
+    return dtypes, numbers and all(dtype in PYTHON_NUMBERS for dtype in dtypes)
 
 
 def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
-    """Promotion of Python scalars alone: their default dtypes are promoted."""
+    """The keys that NumPy promotes: those of Python scalars alone are their default dtypes.
+
+    Beside an array, a Python bool is one of NumPy's.
+    """
     if all(isinstance(key, type) for key in keys):
         return tuple(np.dtype(key) for key in keys)
-    return keys
+    return tuple([_BOOL if key is bool else key for key in keys])
 
 
 _INSTEAD = {
@@ -163,6 +167,7 @@ def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
     return promotion
 
 
+_BOOL = np.dtype(np.bool_)
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = (np.dtype(np.float32), _FLOAT64)
 _WITH_LOOPS_OF_INTEGERS = frozenset(
@@ -194,7 +199,7 @@ def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     Raises `DtypeError` if NumPy has none: for bfloat16 and float16, or an integer of more than 8
     bits.
     """
-    weak = {bool: False, int: 0, float: 0.0, complex: 0j}
+    weak = {int: 0, float: 0.0, complex: 0j}
     given = _strong(keys)
     numbers = [weak[key] for key in given if isinstance(key, type)]
     dtypes = [key for key in given if not isinstance(key, type)]
