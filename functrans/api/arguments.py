@@ -227,7 +227,10 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         out = "leave it out, or " if is_argument else ""
         hint = f": {out}make {type(x).__name__} a container by functrans.tree.register"
         if "('self')" in name(*place):
-            hint += " (a property: let it call a decorated method)"
+            hint += (
+                " (transform the method of the instance, as in grad(model.loss); let a property "
+                "call a decorated method)"
+            )
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
 
 

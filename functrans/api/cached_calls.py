@@ -15,6 +15,7 @@ from functrans.api.state import MOST_ENTRIES, State, Unpresentable
 from functrans.api.static import Static
 from functrans.api.transformed import P, R, Transformed, checked
 from functrans.caches import Table
+from functrans.errors import TracerConversionError
 from functrans.locks import lock
 from functrans.run.call import inline_cache
 from functrans.tracebacks import hide
@@ -112,7 +113,9 @@ class CachedCalls(Transformed[P, R]):
         """The result of a call that may trace; repeat the call if tracing fails.
 
         Either the state has changed. Or the function does not accept tracers in place of arrays
-        that it closes over: then these become constants, which are compared.
+        that it closes over: then these become constants, which are compared. Or a plain array does
+        not accept a tracer, as an index or as an operand of a method: then arrays that were
+        constants become inputs.
         """
         again = again or self._results
         try:
@@ -122,6 +125,14 @@ class CachedCalls(Transformed[P, R]):
         except Unpresentable as refused:
             with self._outside.compared(refused.paths):
                 return again(*given)
+        except TracerConversionError as error:
+            if not (paths := self._outside.constants(state)):
+                raise
+            try:
+                with self._outside.lifted(paths):
+                    return again(*given)
+            except Exception:
+                raise error from None
         finally:
             state.release()
 

@@ -161,7 +161,9 @@ def vmap(
 def _check_axes(axes: Any, what: str) -> None:
     for axis in tree.leaves(axes):
         if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-            raise AxesError(f"{what} must hold integers and None, found {describe(axis)}")
+            given = isinstance(axis, np.ndarray) and axis.ndim
+            hint = ": write vmap(f)(x), not vmap(f, x)" if given else ""
+            raise AxesError(f"{what} must hold integers and None, found {describe(axis)}{hint}")
 
 
 class _Operand(NamedTuple):

@@ -226,6 +226,25 @@ class Outside:
             self._forget()
             raise
 
+    def constants(self, state: State) -> set[int]:
+        """The paths to the arrays that are constants and may become inputs."""
+        return state.copies.keys() - self._changed - self._compared
+
+    @contextmanager
+    def lifted(self, paths: set[int]) -> Iterator[None]:
+        """Turn constants into input arrays, since plain arrays do not accept tracers.
+
+        If it fails with inputs, too, that was not the reason, and they become constants again.
+        """
+        self._changed |= paths
+        self._forget()
+        try:
+            yield
+        except BaseException:
+            self._changed -= paths
+            self._forget()
+            raise
+
     def _forget(self) -> None:
         self._latest = None
         self._latest_with.clear()

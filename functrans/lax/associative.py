@@ -59,7 +59,7 @@ def associative_scan(
     >>> lax.associative_scan(compose, (np.full(3, 0.5), np.ones(3)))[1]
     array([1.  , 1.5 , 1.75])
     """
-    check_function(fn, "fn", "associative_scan", "a", "b")
+    check_function(fn, "fn", "associative_scan", ("a", "b"))
     given = flattened(elems, "elems")
     leaves = [_front(np.asarray(x) if np.ndim(x) == 0 else x, axis) for x in given.leaves]
     for x, path in zip(leaves, tree.paths(elems), strict=True):

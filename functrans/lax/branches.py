@@ -104,7 +104,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not branches:
         raise BranchError("switch needs at least one branch")
     if len(branches) == 1:
-        check_function(branches[0], "branch 0", "switch")
+        check_function(branches[0], "branch 0", "switch", _names(operands))
         return branches[0](*operands)
     chosen = index > 0 if len(branches) == 2 else astype(index, np.int64)
     return _branch(chosen, branches, operands, "switch")
@@ -116,11 +116,15 @@ def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, 
     bodies = []
     varying = [variance(x) for x in given.leaves]
     for function, name in zip(functions, names, strict=True):
-        check_function(function, name, what)
+        check_function(function, name, what, _names(operands))
         bodies.append(staged(function, given.structure, given.avals, what, name, varying))
     graphs, captures = closed(bodies, agreeing(bodies, names, what))
     outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
     return bodies[0].result.unflatten(apart(outs, [*captures, *given.leaves]))
+
+
+def _names(operands: Any) -> list[str]:
+    return [f"operand {i}" for i in range(len(operands))]
 
 
 def _label(function: Callable[..., Any], i: int, what: str) -> str:

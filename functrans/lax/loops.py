@@ -12,7 +12,7 @@ from functrans.api.arguments import aval_of_leaf, leaf_names
 from functrans.api.progress import Bar, Counter, every, titled
 from functrans.errors import CarryError
 from functrans.ir.types import Aval
-from functrans.lax.scanning import scan_for
+from functrans.lax.scanning import Own, scan_for
 from functrans.lax.staging import (
     Body,
     apart,
@@ -89,8 +89,8 @@ def while_loop(
     >>> root(2.0), grad(root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    check_function(cond, "cond", "while_loop", "carry")
-    check_function(body, "body", "while_loop", "carry")
+    check_function(cond, "cond", "while_loop", ("carry",))
+    check_function(body, "body", "while_loop", ("carry",))
     return _while(cond, body, init, max_steps, "while_loop", progress=progress)
 
 
@@ -227,7 +227,7 @@ def fori_loop(
     >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
     np.float64(3.0)
     """
-    check_function(body, "body", "fori_loop", "i", "carry")
+    check_function(body, "body", "fori_loop", ("i", "carry"))
     for bound, name in ((lower, "lower"), (upper, "upper")):
         aval = aval_of_leaf(single(bound, f"{name} of fori_loop"))
         if aval.shape != () or aval.dtype.kind not in "iu":
@@ -257,7 +257,7 @@ def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int)
     def numbered(value: Any, i: Any) -> tuple[Any, Any]:
         return body(i + first if isinstance(first, Tracer) or first else i, value), None
 
-    own = body, (1, 0)
+    own = Own(body, "body", (1, 0), "[0]")
     return scan_for(numbered, init, numbers, None, False, 1, "fori_loop", counts=True, own=own)[0]
 
 

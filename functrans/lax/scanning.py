@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,20 +99,13 @@ def scan(
     >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
     np.float64(80.0)
     """
-    check_function(f, "f", "scan", "carry", "x")
+    check_function(f, "f", "scan", ("carry", "x"))
     check_unroll(unroll)
     if progress is not None:
-        steps = _length(flattened(xs, "xs"), xs, length)
-        shown = Bar(titled(progress, "scan"), steps)
-
-        def shown_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
-            done, carry = carry
-            carry, ys = scan(f, carry, x, count, reverse, unroll, checkpoint_every)
-            return (shown.moved(done + count, (carry, ys)), carry), ys
-
-        init = (np.int64(0), init)
-        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, every(steps))
-        return carry, ys
+        return _shown(
+            lambda carry, x, count: scan(f, carry, x, count, reverse, unroll, checkpoint_every),
+            init, xs, _length(flattened(xs, "xs"), xs, length), reverse, titled(progress, "scan"),
+        )  # fmt: skip
     if checkpoint_every is not None:
         steps = _length(flattened(xs, "xs"), xs, length)
         if checkpoint_every < 1:
@@ -129,17 +122,30 @@ def scan(
     return scan_for(f, init, xs, length, reverse, unroll, "scan")
 
 
+class Own(NamedTuple):
+    """The user's function, which is called by the body of a scan."""
+
+    function: Callable[..., Any]
+    name: str
+    """Of the argument that it is."""
+    positions: tuple[int, int]
+    """Of its arguments that are the carry and the element."""
+    result: str
+    """The path to its result in that of the body."""
+
+
 def scan_for(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None, reverse: bool,
     unroll: int | bool, what: str, counts: bool = False,
-    own: tuple[Callable[..., Any], tuple[int, int]] | None = None,
+    own: Own | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """A scan, called ``what`` in messages; if it ``counts``, its elements are Python integers.
 
-    ``own`` is the user's function, if ``f`` calls it, and where it takes the carry and the element.
+    ``own`` is the user's function, if ``f`` calls it.
     """
+    own = own or Own(f, "f", (0, 1), "")
     first, rows = flattened(init, "init"), flattened(xs, "xs")
-    steps = _length(rows, xs, length)
+    steps = _length(rows, xs, length, what)
     row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
     arguments = tree.structure((init, xs))
     y_structure: list[Any] = []
@@ -147,9 +153,14 @@ def scan_for(
     def step(carry: Any, x: Any) -> Any:
         pair = f(carry, x)
         if not (isinstance(pair, tuple) and len(pair) == 2):
+            wanted = (
+                "a tuple, not a list"
+                if isinstance(pair, list)
+                else "(carry, None) if there is nothing to stack"
+            )
             raise CarryError(
                 f"f of scan must return (carry, y), and returned {_described(pair)}: return "
-                "(carry, None) if there is nothing to stack"
+                f"{wanted}"
             )
         check_carry_structure(first.structure, tree.structure(pair[0]), what)
         y_structure[:] = [tree.structure(pair[1])]
@@ -158,13 +169,14 @@ def scan_for(
     row_varying = [variance(x) for x in rows.leaves]
 
     def names(given: Any) -> list[str]:
-        function, positions = own or (f, (0, 1))
-        return leaf_names(function, positions, given)
+        return leaf_names(own.function, own.positions, given)
 
     def stage_with(avals: Sequence[Aval]) -> Body:
         types = [*avals, *row_avals]
         return steady(
-            lambda carry: staged(step, arguments, types, what, "f", [*carry, *row_varying], names),
+            lambda carry: staged(
+                step, arguments, types, what, own.name, [*carry, *row_varying], names, own.result
+            ),
             first.leaves,
         )
 
@@ -218,25 +230,26 @@ def _one_by_one(
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
     return f"one array ({value._aval})" if isinstance(value, Tracer) else describe(value)
 
 
-def _length(rows: Tree, xs: Any, length: int | None) -> int:
+def _length(rows: Tree, xs: Any, length: int | None, what: str = "scan") -> int:
     sizes = []
     for aval, path in zip(rows.avals, tree.paths(xs), strict=True):
         if aval.ndim == 0:
-            raise AxisSizeError(f"scan goes along the first axis of xs, but xs{path} is {aval}")
+            raise AxisSizeError(f"{what} goes along the first axis of xs, but xs{path} is {aval}")
         sizes.append((aval.shape[0], f"xs{path}"))
     if length is not None:
         sizes.append((int(length), "length"))
     if not sizes:
-        raise AxisSizeError("scan needs xs or length, to know how many steps there are")
+        given = "xs or length" if what == "scan" else "an array in xs"
+        raise AxisSizeError(f"{what} needs {given}, to know how many steps there are")
     for size, name in sizes[1:]:
         if size != sizes[0][0]:
             raise AxisSizeError(
-                f"the steps of scan do not agree: {sizes[0][1]} has {sizes[0][0]}, and "
+                f"the steps of {what} do not agree: {sizes[0][1]} has {sizes[0][0]}, and "
                 f"{name} has {size}"
             )
     return sizes[0][0]
@@ -267,6 +280,23 @@ def _in_segments(
     carry, last = segment(carry, tree.map(lambda x: x[rest], xs), left)
     parts = (last, ys) if reverse else (ys, last)
     return carry, tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def _shown(
+    segment: Callable[[Any, Any, int], tuple[Any, Any]], init: Any, xs: Any, steps: int,
+    reverse: bool, title: str,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A scan over segments, with a progress bar that moves after each."""
+    bar = Bar(title, steps)
+
+    def shown_segment(state: Any, x: Any, count: int) -> tuple[Any, Any]:
+        done, carry = state
+        carry, ys = segment(carry, x, count)
+        return (bar.moved(done + count, (carry, ys)), carry), ys
+
+    init = (np.int64(0), init)
+    (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, every(steps))
+    return carry, ys
 
 
 def _joined(y: Any) -> Any:
@@ -306,19 +336,25 @@ def map(
     >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
     array([ 1., 13., 41.])
     """
-    check_function(f, "f", "map", "x")
+    check_function(f, "f", "map", ("x",))
     if batch_size is None:
 
         def step(carry: Any, x: Any) -> Any:
             return carry, f(x)
 
-        if progress is not None:
-            return scan(step, None, xs, progress=progress)[1]
-        return scan_for(step, None, xs, None, False, 1, "scan", own=(f, (0, 0)))[1]
+        own = Own(f, "f", (0, 0), "[1]")
+
+        def mapped(carry: Any, x: Any, count: int | None) -> tuple[Any, Any]:
+            return scan_for(step, carry, x, count, False, 1, "map", own=own)
+
+        if progress is None:
+            return mapped(None, xs, None)[1]
+        count = _length(flattened(xs, "xs"), xs, None, "map")
+        return _shown(mapped, None, xs, count, False, titled(progress, "map"))[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
     rows = flattened(xs, "xs")
-    whole = _length(rows, xs, None) // batch_size * batch_size
+    whole = _length(rows, xs, None, "map") // batch_size * batch_size
     batches = [
         x[:whole].reshape((-1, batch_size, *aval.shape[1:]))
         for x, aval in zip(rows.leaves, rows.avals, strict=True)

@@ -77,11 +77,13 @@ def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     return results
 
 
-def check_function(function: Any, role: str, operation: str, *given: str) -> None:
+def check_function(
+    function: Any, role: str, operation: str, given: Sequence[str] | None = None
+) -> None:
     """Raise unless an argument is a function; one of Python must take as many as ``given``."""
     if not callable(function):
         raise TypeError(f"{role} of {operation} must be a function, not {describe(function)}")
-    if type(function) is FunctionType and given:
+    if type(function) is FunctionType and given is not None:
         code = function.__code__
         most, least = code.co_argcount, code.co_argcount - len(function.__defaults__ or ())
         if not least <= len(given) <= (len(given) if code.co_flags & CO_VARARGS else most):
@@ -94,12 +96,14 @@ def check_function(function: Any, role: str, operation: str, *given: str) -> Non
 def staged(
     function: Callable[..., Any], structure: Structure, avals: Sequence[Aval], kind: str, name: str,
     varying: Sequence[Names] | None = None, names: Callable[[Any], list[str]] | None = None,
+    own: str = "",
 ) -> Body:  # fmt: skip
     """Trace ``function(*structure.unflatten(tracers))`` without values.
 
     ``kind`` is the operation of which the function is a part, ``name`` its name in messages.
     ``varying`` are the enclosing named axes along which the arguments vary. ``names`` gives the
-    names of the leaves of the arguments, if ``function`` is not the user's own.
+    names of the leaves of the arguments, and ``own`` the path to the user's result in that of
+    ``function``, if it is not the user's own.
     """
 
     def argument(i: int) -> str:
@@ -108,7 +112,7 @@ def staged(
 
     def result_name(i: int, result: Structure) -> str:
         path = tree.paths(result.unflatten(range(result.num_leaves)))[i]
-        return f"the result of {name}{path}"
+        return f"the result of {name}{path.removeprefix(own)}"
 
     flat = Flat(function, structure, name, result_name)
     if scope() is None or varying is None:

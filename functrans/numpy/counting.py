@@ -19,6 +19,7 @@ from functrans.ops.arrays.structural import expand_axes
 from functrans.ops.elementwise.choice import minimum
 from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.ops.indexing.within import counted
 from functrans.ops.reductions.sorting import sort
 from functrans.trace.source import located, user_source
 
@@ -158,7 +159,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     Raises
     ------
     ValueError
-        If a number is negative; numbers that are traced raise IndexError when they are counted.
+        If a number is negative, or if numbers are not known and one is not less than ``minlength``.
 
     Examples
     --------
@@ -191,6 +192,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
                 "rule 'safe': the weights of bincount are real"
             )
         added = astype(added, np.float64)
+    if value is None and positions.dtype.kind in "iu":
+        positions = counted(positions, extent=size + (length is not None))
     if value is None and positions.dtype.kind == "i":
         positions = astype(positions, np.uint64)  # not from the end
     counts = filled((size + (length is not None),), 0, added.dtype)

@@ -41,9 +41,12 @@ OF_MATH = {
 }  # fmt: skip
 """The equivalents on traced values of functions of `math` and `cmath`."""
 
+_LOCATION_AND_SCALE = ("normal", "uniform", "laplace", "logistic", "gumbel", "exponential", "gamma")
+"""Distributions whose numbers can be scaled and shifted."""
+
 _STATIC = "make the argument static: jit(f, static_argnums=...)"
 _LARGEST = "compute with the largest size and a mask, np.where(np.arange(size) < n, x, 0.0)"
-_REPEATS = ("vmap", "scan", "while_loop", "fori_loop")
+_REPEATS = ("vmap", "scan", "map", "while_loop", "fori_loop")
 
 _UNKNOWN = object()
 
@@ -232,6 +235,8 @@ def _of_call(node: ast.Call, frame: FrameType) -> str:
             "np.linspace(start, stop, n)."
         )
     elif _is_random(node.func, function, frame):
+        if not ast.unparse(node.func).endswith(_LOCATION_AND_SCALE):
+            return "Use functrans.random, whose functions take a key and traced parameters."
         return (
             "Draw standard numbers, and scale and shift them (loc + scale * "
             "np.random.normal(size=n)), or use functrans.random."

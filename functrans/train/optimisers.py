@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from functrans import numpy as np
 from functrans import tree
+from functrans.ir.types import describe
 from functrans.train.rows import is_rows
 
 
@@ -139,6 +140,11 @@ def adam(
     def update(gradients: Any, state: AdamState, params: Any = None) -> tuple[Any, AdamState]:
         if weight_decay and params is None:
             raise ValueError("adam(weight_decay=...).update needs params: the parameters shrink")
+        if not isinstance(state, AdamState):
+            raise TypeError(
+                f"the state of adam is an AdamState, not {describe(state)}: write updates, state = "
+                "optimiser.update(gradients, state, params)"
+            )
         count = state.count + 1
         mean = tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.mean, gradients)
         square = tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, state.square, gradients)

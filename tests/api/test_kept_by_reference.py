@@ -100,3 +100,30 @@ def test_only_what_python_asks_for_is_compared(function, inputs, compared, trans
     found = compiled.outside()
     assert found.by_reference.keys() == inputs
     assert found.compared.keys() == compared
+
+
+TABLE, PLACES, COUNT = np.arange(4.0), np.array([2, 0, 1, 3]), np.array([2, 3])
+TABLE[3] = 7.0
+
+
+def looked_up(i, x):
+    return TABLE[PLACES[i]] * np.zeros(int(COUNT[0])).size + TABLE.dot(np.stack([x] * 4))
+
+
+def test_small_arrays_are_inputs_where_numpy_refuses_a_traced_value():
+    compiled = jit(looked_up)
+    for array, value in ((TABLE, 5.0), (PLACES, 3), (COUNT, 4), (TABLE, 8.0)):
+        for i in range(3):
+            np.testing.assert_allclose(compiled(i, 2.0), looked_up(i, 2.0), rtol=1e-12)
+        array[0] = value
+    np.testing.assert_allclose(compiled(1, 2.0), looked_up(1, 2.0), rtol=1e-12)
+    found = compiled.outside()
+    assert found.by_reference.keys() == {"TABLE", "PLACES"}
+    assert found.compared.keys() == {"COUNT"}
+
+
+def test_a_conversion_of_an_argument_leaves_small_arrays_constants():
+    compiled = jit(lambda x: TABLE * float(x))
+    with pytest.raises(TypeError, match=r"write np\.float64\(x\)"):
+        compiled(2.0)
+    assert compiled.outside().compared.keys() == {"TABLE"}

@@ -279,12 +279,13 @@ def test_integers_that_are_not_known(function, call, purpose, cause, instead):
 
 
 def test_a_plain_array_indexed_by_an_unknown_integer():
-    found = message_of(TracerConversionError, lambda: jit(indexes_a_plain_array)(1))
+    found = message_of(TracerConversionError, lambda: vmap(indexes_a_plain_array)(np.arange(2)))
     expected = (
-        f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}: it is traced by {BY_JIT}.\n"
+        f"a value traced by vmap (i64[]) cannot become {ARRAY}{{here}}: it is traced by {BY_VMAP}.\n"
         "Instead of `X[i]`, write functrans.numpy.asarray(X)[i]."
     )
     assert found == located(expected, indexes_a_plain_array)
+    assert jit(indexes_a_plain_array)(1) == X[1]  # an input of the program
     assert grad(lambda x: indexes_a_plain_array(np.argmax(x)) * x[0])(X)[0] == 3.0
 
 

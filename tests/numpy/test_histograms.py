@@ -92,5 +92,17 @@ def test_edges_have_numpys_dtype(size, dtype, bounds, function):
 def test_negative_numbers_are_not_counted_from_the_end(dtype, size, transform):
     count = transform(lambda x: fnp.bincount(x, **size))
     np.testing.assert_array_equal(count(np.array([0, 3, 3], dtype)).ravel(), [1, 0, 0, 2])
-    with pytest.raises(IndexError, match="is out of bounds"):
+    with pytest.raises(ValueError, match="must have no negative elements"):
         count(np.array([0, -1, 3], dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+@pytest.mark.parametrize("transform", [jit, lambda f: lambda x: vmap(f)(x[None])])
+def test_numbers_beyond_the_traced_counts_are_answered_in_words_of_bincount(dtype, transform):
+    count = transform(lambda x: fnp.bincount(x, minlength=4))
+    np.testing.assert_array_equal(count(np.array([0, 3, 3], dtype)).ravel(), [1, 0, 0, 2])
+    words = (
+        r"np\.bincount counts traced numbers below minlength=4, and found 7: pass a larger minlen"
+    )
+    with pytest.raises(ValueError, match=words):
+        count(np.array([0, 7], dtype))

@@ -1,4 +1,4 @@
-"""Bounds checks of indices: within, for an index that is not counted from the end.
+"""Bounds checks of indices that are not counted from the end: within, counted.
 
 One check of where a window starts replaces checks of all its elements.
 """
@@ -35,3 +35,24 @@ within: Primitive = elementwise(
     params=[{"extent": 9}], samples=integers(0, 8),
 )  # fmt: skip
 """The operand; the call fails unless it is in ``0 <= i < extent``."""
+
+
+def _refuse_uncounted(i: Any, extent: int) -> Any:
+    if np.any(i < 0):
+        raise ValueError("'list' argument must have no negative elements")  # NumPy's words
+    if np.any(beyond := i >= extent):
+        raise ValueError(
+            f"np.bincount counts traced numbers below minlength={extent}, and found "
+            f"{np.asarray(i)[beyond].ravel()[0]}: pass a larger minlength, or length=n to leave "
+            "larger numbers out"
+        )
+    return i
+
+
+counted: Primitive = elementwise(
+    "counted", numpy=_refuse_uncounted, scalar=lambda i, extent: i,
+    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    params=[{"extent": 9}], samples=integers(0, 8),
+)  # fmt: skip
+"""The operand, numbers that `numpy.bincount` counts. Compiled, it checks nothing: the addition at
+these positions fails, and its evaluation by NumPy finds the words of the error here."""
