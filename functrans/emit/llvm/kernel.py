@@ -305,8 +305,11 @@ class _Emitter:
         writer.start(end)
 
     @contextmanager
-    def _loop(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """A counting loop around the code that is emitted inside; returns the counter."""
+    def _loop(self, start: str, stop: str, step: int = 1, sums: bool = False) -> Iterator[str]:
+        """A counting loop around the code that is emitted inside; returns the counter.
+
+        With ``sums``, it carries accumulators from one iteration to the next.
+        """
         writer = self.writer
         body, end = writer.name("loop"), writer.name("end")
         before = writer.block
@@ -317,7 +320,7 @@ class _Emitter:
         self.expressions.forget_changing()
         with self.expressions.scope():
             yield counter
-        count, derived = counter_of(writer, body, place, counter)
+        count, derived = (counter, "") if sums else counter_of(writer, body, place, counter)
         following = writer.define(f"add nsw i64 {count}, {step}")
         values = f"[ {start}, %{before} ], [ {following}, %{writer.block} ]"
         writer.fill(place, f"{count} = phi i64 {values}{derived}")
@@ -379,13 +382,13 @@ class _Emitter:
         self, start: str, stop: str, statement: For | Reduce, lanes: int
     ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: a loop over whole vectors, then the masked remainder."""
-        writer = self.writer
+        writer, sums = self.writer, isinstance(statement, Reduce)
         if statement.whole:
-            with self._loop(start, stop, lanes) as counter:
+            with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
-        with self._loop(start, whole, lanes) as counter:
+        with self._loop(start, whole, lanes, sums) as counter:
             yield counter, None
         count = writer.define(f"sub nsw i64 {stop}, {start}")
         if lanes & (lanes - 1):
@@ -465,7 +468,7 @@ class _Emitter:
                 with ex.scope(), ex.bound(index, str(number)):
                     self._accumulate(statement, partials, lanes)
         elif ex.vector is not None or lanes == 1:
-            with self._loop(*bounds) as counter, ex.bound(index, counter):
+            with self._loop(*bounds, sums=True) as counter, ex.bound(index, counter):
                 self._accumulate(statement, partials, lanes)
         else:
             for base, mask in self._blocks(*bounds, statement, lanes):

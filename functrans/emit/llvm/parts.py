@@ -40,9 +40,11 @@ TOGETHER = 4
 
 
 class Loop(Protocol):
-    """Emits a counting loop."""
+    """Emits a counting loop, which may carry accumulators."""
 
-    def __call__(self, start: str, stop: str, step: int = 1) -> AbstractContextManager[str]: ...
+    def __call__(
+        self, start: str, stop: str, step: int = 1, sums: bool = False
+    ) -> AbstractContextManager[str]: ...
 
 
 Sums = Sequence[tuple[Scalar, str, Scalar]]
@@ -127,7 +129,7 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     factors = _factors(sums, index, parts[-1].vector)
     if factors is not None:
         first = _reduce_together(ex, loop, (index, first, end), sums, factors, parts)
-    with loop(first, end) as counter, ex.bound(index, counter):
+    with loop(first, end, sums=True) as counter, ex.bound(index, counter):
         _add_term(ex, sums, parts)
     for part in parts:
         part.vector.factors.varying.update(statement.targets)
@@ -204,7 +206,7 @@ def _reduce_together(
     length = ("i64", ex.writer.call("llvm.smax.i64", "i64", [length, ("i64", "0")]))
     whole = define(f"and i64 {length[1]}, {-TOGETHER}")
     end = define(f"add nsw i64 {start}, {whole}")
-    with loop(start, end, TOGETHER) as counter:
+    with loop(start, end, TOGETHER, sums=True) as counter:
         rows: dict[Scalar, list[str]] = {right: [] for _, right in factors}
         for number in range(TOGETHER):
             with ex.bound(index, define(f"add nsw i64 {counter}, {number}")):
