@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 
 from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
@@ -425,15 +426,19 @@ class _Emitter:
             self.writer.line(f"store {register_type(target.dtype, lanes)} {start.ref}, ptr {slot}")
             partials.append(slot)
         self._reduce_nest(statement, statement.loops, partials, lanes)
-        for target, op, slot in zip(statement.targets, statement.ops, partials, strict=True):
-            if lanes == 1 or vector is not None:
+        slots = zip(statement.targets, statement.ops, partials, strict=True)
+        if lanes == 1 or vector is not None:
+            for target, _, slot in slots:
                 ex.slots[target] = (slot, lanes)
                 if vector is not None:
                     vector.factors.varying.add(target)
-                continue
-            kind = register_type(target.dtype, lanes)
-            parts = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
-            self._bind(target, ops.combine_lanes(op, target.dtype, parts))
+            slots = zip((), (), ())
+        for (op, dtype), run in groupby(slots, lambda each: (each[1], each[0].dtype)):
+            targets, _, places = zip(*run)
+            kind = register_type(dtype, lanes)
+            parts = [Value(self.writer.define(f"load {kind}, ptr {x}"), lanes) for x in places]
+            for target, total in zip(targets, ops.combine_lanes(op, dtype, parts), strict=True):
+                self._bind(target, total)
         ex.forget_changing()
 
     def _search(self, statement: Reduce, condition: Scalar) -> None:
