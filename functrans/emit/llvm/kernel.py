@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
 
 from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.horizontal import totals
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
@@ -426,18 +426,14 @@ class _Emitter:
             self.writer.line(f"store {register_type(target.dtype, lanes)} {start.ref}, ptr {slot}")
             partials.append(slot)
         self._reduce_nest(statement, statement.loops, partials, lanes)
-        slots = zip(statement.targets, statement.ops, partials, strict=True)
         if lanes == 1 or vector is not None:
-            for target, _, slot in slots:
+            for target, slot in zip(statement.targets, partials, strict=True):
                 ex.slots[target] = (slot, lanes)
                 if vector is not None:
                     vector.factors.varying.add(target)
-            slots = zip((), (), ())
-        for (op, dtype), run in groupby(slots, lambda each: (each[1], each[0].dtype)):
-            targets, _, places = zip(*run)
-            kind = register_type(dtype, lanes)
-            parts = [Value(self.writer.define(f"load {kind}, ptr {x}"), lanes) for x in places]
-            for target, total in zip(targets, ops.combine_lanes(op, dtype, parts), strict=True):
+        else:
+            found = totals(ops, statement, partials, lanes)
+            for target, total in zip(statement.targets, found, strict=True):
                 self._bind(target, total)
         ex.forget_changing()
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, register_type
@@ -228,7 +229,7 @@ def _reduce_together(
         place, kind = slots[target][0], register_type(dtype, lanes)
         total = Value(define(f"load {kind}, ptr {place}"), lanes)
         while total.lanes > count:
-            total = ex.operations.halved(op, dtype, total)
+            total = halved(ex.operations, op, dtype, total)
         _accumulate(ex, last.slots[target], dtype, op, total)
     return end
 

@@ -38,9 +38,6 @@ _INSTRUCTIONS: dict[str, tuple[str | None, ...]] = {
     "lt": ("fcmp olt", "icmp slt", "icmp ult", "icmp ult"),
     "le": ("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
 }
-BLOCK = 16
-"""Bytes of a block of a vector: shuffles within blocks are faster than others."""
-
 _FLOAT_INTRINSICS = {
     "abs": "llvm.fabs", "sqrt": "llvm.sqrt", "floor": "llvm.floor", "ceil": "llvm.ceil",
     "trunc": "llvm.trunc", "rint": "llvm.rint", "copysign": "llvm.copysign", "fma": "llvm.fma",
@@ -100,72 +97,6 @@ class Operations:
         """An accumulator, combined with one more term."""
         name = "add to total" if op == "add" else op
         return self.apply(name, dtype, [total, term], [dtype] * 2)
-
-    def combine_lanes(self, op: str, dtype: np.dtype[Any], vectors: list[Value]) -> list[Value]:
-        """Horizontal reductions: the lanes of each vector, combined to one element.
-
-        Vectors are combined together, as many as there are lanes: two become one, with the halves
-        of both. Elements are combined in the same order as those of a single vector, by halves.
-        """
-        define, lanes = self.writer.define, vectors[0].lanes
-        if dtype == BOOL and op in ("or", "and"):
-            # as an integer with as many bits as there are lanes
-            test = f"icmp {'ne' if op == 'or' else 'eq'} i{lanes}"
-            casts = [f"bitcast <{lanes} x i1> {each.ref} to i{lanes}" for each in vectors]
-            bits = [f"{test} {define(cast)}, {-(op == 'and')}" for cast in casts]
-            return [Value(define(test), 1) for test in bits]
-        count = min(1 << len(vectors).bit_length() - 1, lanes)
-        first, rest = vectors[:count], vectors[count:]
-        together = self._together(op, dtype, first, lanes)
-        while together.lanes > max(count, 2):
-            together = self.halved(op, dtype, together, count)
-        kind = register_type(dtype, together.lanes)
-        elements = [f"extractelement {kind} {together.ref}, i64 {i}" for i in range(together.lanes)]
-        found = [Value(define(element), 1) for element in elements]
-        if count == 1:
-            found = [self.apply(op, dtype, found, [dtype] * 2)]
-        return [*found, *(self.combine_lanes(op, dtype, rest) if rest else ())]
-
-    def _together(self, op: str, dtype: np.dtype[Any], vectors: list[Value], lanes: int) -> Value:
-        """A vector with a part of each vector, side by side, whose elements are not yet combined.
-
-        Parts shorter than `BLOCK` move within blocks of that size only, which is faster.
-        """
-        count = len(vectors)
-        if count == 1:
-            return vectors[0]
-        part, block = lanes // count, min(BLOCK // dtype.itemsize, lanes)
-        within = lanes if part >= block else block
-        own = within // part  # the number of parts in a block
-        pair = [
-            self._together(op, dtype, [x for n, x in enumerate(vectors) if (n % own >= own // 2) == second], lanes)
-            for second in (False, True)
-        ]
-        low = [
-            lane
-            for start in range(0, lanes, within)
-            for base in (start, lanes + start)
-            for first in range(base, base + within, 2 * part)
-            for lane in range(first, first + part)
-        ]
-        return self._combined(op, dtype, pair[0].ref, pair[1].ref, lanes, low, part)
-
-    def halved(self, op: str, dtype: np.dtype[Any], parts: Value, count: int = 1) -> Value:
-        """The two halves of a vector, combined, or those of each of some parts of it."""
-        half = parts.lanes // (2 * count)
-        low = [lane for lane in range(parts.lanes) if not lane & half]
-        return self._combined(op, dtype, parts.ref, "poison", parts.lanes, low, half)
-
-    def _combined(
-        self, op: str, dtype: np.dtype[Any], x: str, y: str, lanes: int, low: list[int], half: int
-    ) -> Value:
-        """Some lanes of two vectors, combined with those half a part further."""
-        kind, found = register_type(dtype, lanes), []
-        for first in (0, half):
-            chosen = ", ".join(f"i32 {first + lane}" for lane in low)
-            ref = f"shufflevector {kind} {x}, {kind} {y}, <{len(low)} x i32> <{chosen}>"
-            found.append(Value(self.writer.define(ref), len(low)))
-        return self.apply(op, dtype, found, [dtype] * 2)
 
     def inverse(self, mask: Value) -> Value:
         """The negation of a mask."""

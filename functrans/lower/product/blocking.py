@@ -250,7 +250,7 @@ def _is_thin(root: Contraction, target: Target) -> bool:
 
 
 def _thin_height(columns: int, target: Target) -> int:
-    """The most rows of a tile of vectors along terms: registers hold its sums and a column of it."""
+    """The most rows of a tile with vectors along terms: its sums and a column are in registers."""
     return 3 * target.registers // (4 * (columns + 1))
 
 
