@@ -84,7 +84,7 @@ def test_rows_that_are_packed_fill_vectors_and_are_enough_sums(target, height):
 
 
 def test_a_few_columns_are_one_vector():
-    assert blocks_of(product(100, 10, 64), CPU, False).width == 16
+    assert blocks_of(product(100, 12, 64), CPU, False).width == 16
     assert blocks_of(product(100, 64, 64), CPU, False).width == 32
 
 
