@@ -108,8 +108,8 @@ LOW = {
         "largest_factor": (1, 24),
     },
     "blocking": {
-        "most_thin": (0, 3, 8),
-        "shortest_thin": (1, 10),
+        "most_thin": (0, 3, 10),
+        "steps_of_lanes": (-10, 2.2),
         "few_terms": (0, 64),
         "depth_bytes": (32, 128, 1536),
         "deepest_bytes": (32, 128, 6144),

@@ -113,9 +113,10 @@ def page():
         "refers to a primitive. In the LLVM IR, the loop over columns reads the scores as vectors "
         "of eight elements:\n",
         quoted("\n".join(line.strip() for line in loop), "llvm"),
-        "An innermost loop with many addresses passes its counter through empty assembly code "
-        '(`call i64 asm "", "=r,0"`). So LLVM computes the addresses as they are written, and does '
-        "not look for induction variables for them, which took up to two thirds of its time.\n",
+        "An innermost loop with many addresses, unless it carries sums, passes its counter through "
+        'empty assembly code (`call i64 asm "", "=r,0"`). So LLVM computes the addresses as they '
+        "are written, and does not look for induction variables for them, which took up to two "
+        "thirds of its time.\n",
         "## Running\n\nA program is called with the addresses of its arrays "
         "(`functrans/run/call/`). Threads share the outermost loops of its kernels "
         "(`functrans/run/threads/`). Products and decompositions without a kernel of their own "

@@ -2,7 +2,8 @@
 
 That pass looks for induction variables for all addresses of a loop, which takes more than linear
 time: half of the time of a butterfly. It cannot see through empty assembly code, and leaves
-addresses that are computed from its result as they are written.
+addresses that are computed from its result as they are written. Loops that carry sums do not hide
+theirs: LLVM then moved sums from register to register, and spilled some.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.horizontal import totals
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
@@ -305,8 +306,11 @@ class _Emitter:
         writer.start(end)
 
     @contextmanager
-    def _loop(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """A counting loop around the code that is emitted inside; returns the counter."""
+    def _loop(self, start: str, stop: str, step: int = 1, sums: bool = False) -> Iterator[str]:
+        """A counting loop around the code that is emitted inside; returns the counter.
+
+        With ``sums``, it carries accumulators from one iteration to the next.
+        """
         writer = self.writer
         body, end = writer.name("loop"), writer.name("end")
         before = writer.block
@@ -317,7 +321,7 @@ class _Emitter:
         self.expressions.forget_changing()
         with self.expressions.scope():
             yield counter
-        count, derived = counter_of(writer, body, place, counter)
+        count, derived = (counter, "") if sums else counter_of(writer, body, place, counter)
         following = writer.define(f"add nsw i64 {count}, {step}")
         values = f"[ {start}, %{before} ], [ {following}, %{writer.block} ]"
         writer.fill(place, f"{count} = phi i64 {values}{derived}")
@@ -379,13 +383,13 @@ class _Emitter:
         self, start: str, stop: str, statement: For | Reduce, lanes: int
     ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: a loop over whole vectors, then the masked remainder."""
-        writer = self.writer
+        writer, sums = self.writer, isinstance(statement, Reduce)
         if statement.whole:
-            with self._loop(start, stop, lanes) as counter:
+            with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
-        with self._loop(start, whole, lanes) as counter:
+        with self._loop(start, whole, lanes, sums) as counter:
             yield counter, None
         count = writer.define(f"sub nsw i64 {stop}, {start}")
         if lanes & (lanes - 1):
@@ -422,15 +426,15 @@ class _Emitter:
             self.writer.line(f"store {register_type(target.dtype, lanes)} {start.ref}, ptr {slot}")
             partials.append(slot)
         self._reduce_nest(statement, statement.loops, partials, lanes)
-        for target, op, slot in zip(statement.targets, statement.ops, partials, strict=True):
-            if lanes == 1 or vector is not None:
+        if lanes == 1 or vector is not None:
+            for target, slot in zip(statement.targets, partials, strict=True):
                 ex.slots[target] = (slot, lanes)
                 if vector is not None:
                     vector.factors.varying.add(target)
-                continue
-            kind = register_type(target.dtype, lanes)
-            parts = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
-            self._bind(target, ops.combine_lanes(op, target.dtype, parts))
+        else:
+            found = totals(ops, statement, partials, lanes)
+            for target, total in zip(statement.targets, found, strict=True):
+                self._bind(target, total)
         ex.forget_changing()
 
     def _search(self, statement: Reduce, condition: Scalar) -> None:
@@ -465,7 +469,7 @@ class _Emitter:
                 with ex.scope(), ex.bound(index, str(number)):
                     self._accumulate(statement, partials, lanes)
         elif ex.vector is not None or lanes == 1:
-            with self._loop(*bounds) as counter, ex.bound(index, counter):
+            with self._loop(*bounds, sums=True) as counter, ex.bound(index, counter):
                 self._accumulate(statement, partials, lanes)
         else:
             for base, mask in self._blocks(*bounds, statement, lanes):

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, register_type
@@ -40,9 +41,11 @@ TOGETHER = 4
 
 
 class Loop(Protocol):
-    """Emits a counting loop."""
+    """Emits a counting loop, which may carry accumulators."""
 
-    def __call__(self, start: str, stop: str, step: int = 1) -> AbstractContextManager[str]: ...
+    def __call__(
+        self, start: str, stop: str, step: int = 1, sums: bool = False
+    ) -> AbstractContextManager[str]: ...
 
 
 Sums = Sequence[tuple[Scalar, str, Scalar]]
@@ -127,7 +130,7 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     factors = _factors(sums, index, parts[-1].vector)
     if factors is not None:
         first = _reduce_together(ex, loop, (index, first, end), sums, factors, parts)
-    with loop(first, end) as counter, ex.bound(index, counter):
+    with loop(first, end, sums=True) as counter, ex.bound(index, counter):
         _add_term(ex, sums, parts)
     for part in parts:
         part.vector.factors.varying.update(statement.targets)
@@ -204,7 +207,7 @@ def _reduce_together(
     length = ("i64", ex.writer.call("llvm.smax.i64", "i64", [length, ("i64", "0")]))
     whole = define(f"and i64 {length[1]}, {-TOGETHER}")
     end = define(f"add nsw i64 {start}, {whole}")
-    with loop(start, end, TOGETHER) as counter:
+    with loop(start, end, TOGETHER, sums=True) as counter:
         rows: dict[Scalar, list[str]] = {right: [] for _, right in factors}
         for number in range(TOGETHER):
             with ex.bound(index, define(f"add nsw i64 {counter}, {number}")):
@@ -226,7 +229,7 @@ def _reduce_together(
         place, kind = slots[target][0], register_type(dtype, lanes)
         total = Value(define(f"load {kind}, ptr {place}"), lanes)
         while total.lanes > count:
-            total = ex.operations.halved(op, dtype, total)
+            total = halved(ex.operations, op, dtype, total)
         _accumulate(ex, last.slots[target], dtype, op, total)
     return end
 

@@ -98,32 +98,6 @@ class Operations:
         name = "add to total" if op == "add" else op
         return self.apply(name, dtype, [total, term], [dtype] * 2)
 
-    def combine_lanes(self, op: str, dtype: np.dtype[Any], parts: Value) -> Value:
-        """Combine the two halves of a vector, and of the result, until one element is left."""
-        define = self.writer.define
-        if dtype == BOOL and op in ("or", "and"):
-            # as an integer with as many bits as there are lanes
-            bits = define(f"bitcast <{parts.lanes} x i1> {parts.ref} to i{parts.lanes}")
-            test = "ne" if op == "or" else "eq"
-            return Value(define(f"icmp {test} i{parts.lanes} {bits}, {-(op == 'and')}"), 1)
-        while parts.lanes > 2:
-            parts = self.halved(op, dtype, parts)
-        kind = register_type(dtype, 2)
-        pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
-        return self.apply(op, dtype, pair, [dtype] * 2)
-
-    def halved(self, op: str, dtype: np.dtype[Any], parts: Value) -> Value:
-        """The two halves of a vector, combined."""
-        kind, half = register_type(dtype, parts.lanes), parts.lanes // 2
-        halves = []
-        for first in (0, half):
-            chosen = ", ".join(f"i32 {first + lane}" for lane in range(half))
-            ref = self.writer.define(
-                f"shufflevector {kind} {parts.ref}, {kind} poison, <{half} x i32> <{chosen}>"
-            )
-            halves.append(Value(ref, half))
-        return self.apply(op, dtype, halves, [dtype] * 2)
-
     def inverse(self, mask: Value) -> Value:
         """The negation of a mask."""
         return self.apply("not", BOOL, [mask], [BOOL])

@@ -62,9 +62,7 @@ def blocks_of(
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
     if _is_thin(root, target):
-        # each sum is a vector; beyond five eighths of the registers, some are spilled
-        height = max(5 * target.registers // (8 * size.columns), 1)
-        tiles = -(-size.rows // height)
+        tiles = -(-size.rows // _thin_height(size.columns, target))
         height = -(-size.rows // tiles)  # rows beyond the last one would be computed in vain
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
@@ -231,16 +229,29 @@ def _terms_of_wholes(
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
-    """Whether columns are so few, and sums so long, that vectors go along the terms instead."""
+    """Whether columns are so few, and sums so long, that vectors go along the terms instead.
+
+    Their lanes are all used, but added up after the last term.
+    """
     limits, size = target[Blocking], extents_of(root)
+    lanes = target.lanes(root.target.dtype.itemsize)
+    is_narrow = target.registers > limits.few_registers and 2 * size.columns <= lanes
+    along_columns = (limits.half_vector if is_narrow else 1) * size.terms
+    along_terms = size.columns * (-(-size.terms // lanes) + limits.steps_of_lanes)
     assert root.counter is not None
     return (
-        size.columns <= min(limits.most_thin, target.lanes(root.target.dtype.itemsize) - 1)
+        size.columns <= min(limits.most_thin, lanes)
+        and along_terms < along_columns
+        and _thin_height(size.columns, target) > 1
         and not root.shared_rows
-        and size.terms >= limits.shortest_thin * size.columns
         and gaps(root.factors[0], root.counter) == 0
         and root.target.dtype.kind == "f"
     )
+
+
+def _thin_height(columns: int, target: Target) -> int:
+    """The most rows of a tile with vectors along terms: its sums and a column are in registers."""
+    return 3 * target.registers // (4 * (columns + 1))
 
 
 def blocks_by_rows(

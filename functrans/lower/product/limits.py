@@ -16,7 +16,7 @@ class Blocking(NamedTuple):
     300 columns), `other_vectors`, `quarter_vector`, `sums_together`, `widest` and
     `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`,
     `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
-    with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `shortest_thin` with
+    with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `steps_of_lanes` with
     vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
     `few_masked_tiles` and `lone_vector` (5 to 300 terms, 3 to 120 columns) on one without.
     """
@@ -69,12 +69,13 @@ class Blocking(NamedTuple):
     """Bytes: rows whose distance is a multiple of this share sets of a cache."""
     few_terms: int = 64
     """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
-    most_thin: int = 8
+    most_thin: int = 10
     """The most columns of a product whose vectors go along terms: each column has a vector of
-    partial sums."""
-    shortest_thin: int = 10
-    """The fewest terms for each column of such a product: at the end, the lanes of each vector are
-    added up."""
+    partial sums. With more, some are spilled."""
+    steps_of_lanes: float = 2.2
+    """The time of adding up the lanes of such a vector, in terms of a vector."""
+    half_vector: float = 0.55
+    """The time of a vector of half the lanes, or fewer, with AVX-512, in vectors."""
     thin_rows: int = 240
     """Rows of a block of such a product."""
     few_registers: int = 16

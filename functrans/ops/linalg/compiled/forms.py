@@ -63,7 +63,8 @@ class Forms(NamedTuple):
     """The fewest multiplications of a product that are worth packing, and a second kernel."""
     least_work_of_long: int = 1 << 11
     """The same for products whose sums have at least `fewest_thin_terms` terms, which would not be
-    unrolled either, and for those whose results are stored in memory anyway."""
+    unrolled either, with a whole vector of columns at least, and for those whose results are stored
+    in memory anyway."""
     least_work_in_loops: int = 1 << 22
     """The same for a product in a loop: of smaller ones, an outer loop shares rows among threads,
     with all operations on them."""
@@ -131,6 +132,7 @@ def _is_blocked(
     if not _is_ours(eqn, target) or not eqn.outputs[0].aval.size:
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
+    work = size.multiplications * matrices
     packed = eqn.inputs[1].aval.size * eqn.inputs[1].aval.dtype.itemsize
     if parts is None or not packs_in_parts(eqn, target):
         few = size.columns <= limits.widest_in_parts
@@ -143,11 +145,14 @@ def _is_blocked(
         least_work = limits.least_work_in_loops
     elif size.summed >= limits.fewest_thin_terms:
         least_work = min(least_work, limits.least_work_of_long)
+        # vectors of ordinary sums are along columns, and take as long with fewer of them
+        lanes = target.lanes(eqn.inputs[1].aval.dtype.itemsize)
+        work = work * max(size.columns, lanes) // size.columns
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
         and size.summed >= shortest
         and size.columns > 1
-        and size.multiplications * matrices >= least_work
+        and work >= least_work
     )
 
 

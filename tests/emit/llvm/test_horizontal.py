@@ -1,0 +1,53 @@
+"""Sums of several vectors are added up together: fewer instructions, the same bits."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans.emit.llvm.kernel import emit
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import Kernel, Reduce, Store, buffer, load, local, size
+from tests.emit.test_statements import by_llvm
+
+N, ZERO = size(0), const(0, INDEX)
+K = index("k")
+
+
+def kernel(count, dtype, lanes, op="add"):
+    """Sums of the first rows of a matrix."""
+    dtype = np.dtype(dtype)
+    x, y = buffer("x", dtype, (const(20, INDEX), N)), buffer("y", dtype, (const(20, INDEX),))
+    sums = tuple(local(dtype, f"sum{number}") for number in range(count))
+    numbers = [const(number, INDEX) for number in range(count)]
+    values = tuple(load(x, (number, K)) for number in numbers)
+    fold = Reduce(sums, (op,) * count, values, ((K, ZERO, N),), lanes=lanes)
+    stores = (Store(y, (n,), total) for n, total in zip(numbers, sums, strict=True))
+    return Kernel((x, y), 1, (fold, *stores))
+
+
+@pytest.mark.parametrize("op", ["add", "max", "mul"])
+@pytest.mark.parametrize(
+    ("dtype", "lanes"), [("f4", 16), ("f8", 8), ("f4", 4), ("i4", 8), ("f8", 2)]
+)
+def test_sums_have_the_bits_of_those_added_up_alone(dtype, lanes, op):
+    rng = np.random.default_rng(0)
+    for extent in (0, 1, 17, 300):
+        x = (rng.standard_normal((20, extent)) * 3 + 1).astype(dtype)
+        alone = []
+        for row in x:
+            result = np.zeros(20, dtype)
+            by_llvm(kernel(1, dtype, lanes, op), [np.stack([row] * 20), result], [extent])
+            alone.append(result[0])
+        for count in (2, 3, 7, 16, 20):
+            found = np.zeros(20, dtype)
+            by_llvm(kernel(count, dtype, lanes, op), [x, found], [extent])
+            np.testing.assert_array_equal(found[:count], alone[:count])
+            assert not found[count:].any()
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("f4", 16), ("f8", 8)])
+def test_as_many_sums_as_lanes_are_added_up_by_one_addition_less(dtype, lanes):
+    after = emit(kernel(lanes, dtype, lanes)).rpartition("\nend")[2]
+    assert len(re.findall("= fadd", after)) == lanes - 1
