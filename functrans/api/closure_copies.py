@@ -24,33 +24,28 @@ from functrans.trace.tracer import Tracer
 
 def fixed(walk: Walk) -> set[Hashable]:
     """Objects that cannot be copied on some path to them, with everything that they reach."""
-    inside: dict[Hashable, list[Hashable]] = {}
-    for edge in walk.edges:
-        inside.setdefault(edge.owner, []).append(edge.value)
-    for place in walk.places:
-        inside.setdefault(place.owner, [])
-    found: set[Hashable] = set()
-    waiting = [edge.value for edge in walk.edges if not edge.presentable]
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting += inside.get(value, ())
-    return found
+    starts = [edge.value for edge in walk.edges if not edge.presentable]
+    return _reached(starts, [(edge.owner, edge.value) for edge in walk.edges])
 
 
 def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
     """The objects on the access paths to some arrays."""
-    owners: dict[Hashable, list[Hashable]] = {}
-    for edge in walk.edges:
-        owners.setdefault(edge.value, []).append(edge.owner)
+    starts = [place.owner for place in places]
+    return _reached(starts, [(edge.value, edge.owner) for edge in walk.edges])
+
+
+def _reached(starts: list[Hashable], edges: list[tuple[Hashable, Hashable]]) -> set[Hashable]:
+    """The nodes of a directed graph that are reached from some of them, and these."""
+    after: dict[Hashable, list[Hashable]] = {}
+    for one, other in edges:
+        after.setdefault(one, []).append(other)
     found: set[Hashable] = set()
-    waiting = [place.owner for place in places]
+    waiting = starts
     while waiting:
         value = waiting.pop()
         if value not in found:
             found.add(value)
-            waiting += owners.get(value, ())
+            waiting += after.get(value, ())
     return found
 
 

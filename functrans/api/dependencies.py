@@ -14,6 +14,7 @@ import builtins
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from reprlib import recursive_repr
 from types import (
     BuiltinFunctionType,
@@ -180,7 +181,7 @@ def _inside(value: Any) -> list[Dependency] | None:
         own = vars(value)
         parts = ["_function", *(name for name in ("_jvp", "_rules") if name in own)]
         options = tuple(own["_options"].values())
-        found = [Dependency(_attribute(value, name), own[name]) for name in parts]
+        found = [Dependency(partial(own.get, name), own[name]) for name in parts]
         return [*found, Dependency(lambda: options, options)]
     return None
 
@@ -200,10 +201,10 @@ def _inside_function(function: FunctionType) -> list[Dependency] | None:
     for cell in function.__closure__ or ():
         if not _is_set(cell):
             return None
-        found.append(Dependency(_content(cell), cell.cell_contents))
+        found.append(Dependency(partial(getattr, cell, "cell_contents"), cell.cell_contents))
     for name in names:
         value = scope.get(name, _ABSENT)
-        found.append(Dependency(_global(scope, name), value))
+        found.append(Dependency(partial(scope.get, name, _ABSENT), value))
         if value is _ABSENT and not (name in _BUILTINS and hasattr(builtins, name)):
             return None
     return found
@@ -227,18 +228,6 @@ def _global_names(code: CodeType) -> tuple[str, ...] | None:
             elif isinstance(name, str) and name in _STATES and operation != bytecode.CONSTANT:
                 return None
     return tuple(names)
-
-
-def _attribute(owner: Any, name: str) -> Callable[[], Any]:
-    return lambda: vars(owner).get(name)
-
-
-def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
-    return lambda: scope.get(name, _ABSENT)
-
-
-def _content(cell: CellType) -> Callable[[], Any]:
-    return lambda: cell.cell_contents
 
 
 def _is_set(cell: CellType) -> bool:

@@ -109,10 +109,6 @@ _NORMAL = frozenset(
 """Methods of NumPy's global generator that draw normal numbers in pairs, and cache the second."""
 
 
-def _may_draw_normals(reached: Iterable[tuple[Any, _Place]]) -> bool:
-    return any(not _NORMAL.isdisjoint(code.co_names) for code in _user_codes(reached))
-
-
 def _words(generator: Any) -> Any:
     """The state of a Mersenne twister, read from memory: NumPy's dict of it takes 30 us."""
     bits = generator._bit_generator
@@ -139,20 +135,17 @@ def _generators(reached: Iterable[tuple[Any, _Place]]) -> Iterator[_Found]:
     legacy = None
     if numpys is not None:
         legacy = numpys.mtrand._rand
-        read = _state if _may_draw_normals(reached) else _words
+        draws_normals = any(not _NORMAL.isdisjoint(code.co_names) for code in _user_codes(reached))
+        read = _state if draws_normals else _words
         yield _Found(legacy, _GLOBAL, read(legacy), read)
         kinds += [numpys.Generator, numpys.RandomState]
     if pythons is not None:
         kinds.append(pythons.Random)
     types = tuple(kinds)
     for value, place in reached:
-        if isinstance(value, types) and value is not legacy and not _is_stateless(value):
+        stateless = type(value).__name__ == "SystemRandom"
+        if isinstance(value, types) and value is not legacy and not stateless:
             yield _Found(value, place, _state(value), _state)
-
-
-def _is_stateless(generator: Any) -> bool:
-    """Whether a generator has no state: ``random.SystemRandom``."""
-    return type(generator).__name__ == "SystemRandom"
 
 
 _GLOBAL = _Place("random")

@@ -228,7 +228,7 @@ class Closed:
 
     def __call__(self, *tracers: Any) -> list[Any]:
         if not self._slots:
-            return self._called(_as_it_is, tracers)
+            return self._called(lambda value: value, tracers)
         instead = tracers[self._count :]
         try:
             copies = Copies(self._walk, self._slots, instead)
@@ -258,10 +258,6 @@ class Closed:
         outs = flat(*tracers)
         self.result = flat.result
         return outs
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _is_same(get: Look, copy: Copy) -> bool:

@@ -27,11 +27,7 @@ def answer_for_polars() -> None:
         for name in _OPERATORS.split():
             operator = vars(kind).get(f"__{name}__")
             if isinstance(operator, FunctionType):
-                delegate(operator, _refuse, _meets_a_traced_value)
-
-
-def _refuse(self: Any, other: Any) -> None:
-    refuse_labelled(self)
+                delegate(operator, lambda self, other: refuse_labelled(self), _meets_a_traced_value)
 
 
 def _meets_a_traced_value(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -72,10 +72,6 @@ def _astype(
     return duplicate(result) if copy and result is self else result
 
 
-def _fill(self: Tracer, value: Any) -> None:
-    self[...] = value
-
-
 def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     if order is not None:
         refuse("x.sort(order=...)", "leave the keyword out")
@@ -84,10 +80,6 @@ def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> 
 
 def _partition(self: Tracer, kth: Any, axis: int = -1, kind: Any = None) -> None:
     assign(self, _partitioned(self, kth, axis), "partition")
-
-
-def _byteswap(self: Tracer, *args: Any) -> Any:
-    refuse("x.byteswap()", "a traced value has no bytes")
 
 
 def _resize(self: Tracer, *args: Any, **keywords: Any) -> Any:
@@ -144,7 +136,7 @@ _METHODS: dict[str, Method | Made] = {
     "conj": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
     "conjugate": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
     "dot": _with_out(lazy("functrans.numpy.contraction:dot")),
-    "fill": _fill,
+    "fill": lambda self, value: self.__setitem__(..., value),
     "item": _item,
     "nonzero": _as_it_is(lazy("functrans.numpy.choice:nonzero")),
     "partition": _partition,
@@ -156,7 +148,7 @@ _METHODS: dict[str, Method | Made] = {
     "sort": _sort,
     "take": _with_out(lazy("functrans.numpy.indexing:take")),
     "trace": _with_out(lazy("functrans.numpy.contraction:trace")),
-    "byteswap": _byteswap,
+    "byteswap": lambda self, *args: refuse("x.byteswap()", "a traced value has no bytes"),
 }
 
 

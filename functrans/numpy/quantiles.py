@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -127,11 +128,8 @@ def _together(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     axes = axes_of(axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
     moved = views.unlinked(views.permuted(x, (*rest, *axes)))
-    return reshape(moved, shape=(*(x.shape[i] for i in rest), _size(x, axes))), axes
-
-
-def _size(x: Any, axes: tuple[int, ...]) -> int:
-    return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+    shape = (*(x.shape[i] for i in rest), math.prod(x.shape[i] for i in axes))
+    return reshape(moved, shape=shape), axes
 
 
 Places = Callable[[Any, Any], tuple[Any, Any]]

@@ -167,10 +167,6 @@ def _find_method(name: str) -> None:
         _functions_as_methods(name)
 
 
-def _complete(table: Any, modules: dict[str, str]) -> None:
-    table.filled_by(*(partial(import_module, f"functrans.{module}") for module in modules))
-
-
 protocols.operators.found_by(importer(homes(_OPERATORS, "functrans")), all_keys=True)
 protocols.attributes.found_by(importer(homes(_ATTRIBUTES, "functrans")), all_keys=True)
 protocols.methods.found_by(_find_method, all_keys=True)
@@ -179,7 +175,7 @@ for _table, _modules in (
     (protocols.attributes, _ATTRIBUTES),
     (protocols.methods, _METHODS),
 ):
-    _complete(_table, _modules)
+    _table.filled_by(*(partial(import_module, f"functrans.{name}") for name in _modules))
 protocols.methods.filled_by(lazy("functrans.numpy.methods:enter_all"))
 
 protocols.imported_when_read[np] = ("fft", "polynomial")

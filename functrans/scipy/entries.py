@@ -150,10 +150,9 @@ def enter_class(
 
         return call
 
+    def of_an_object(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return _TRACED in getattr(args[0], "__dict__", ()) or any_traced(args, kwargs)
+
     enter(f"{path}.__init__", init)
     for name in methods.split():
-        enter(f"{path}.{name}", method(name), _of_an_object)
-
-
-def _of_an_object(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return _TRACED in getattr(args[0], "__dict__", ()) or with_tracers(caller, args, kwargs)
+        enter(f"{path}.{name}", method(name), of_an_object)

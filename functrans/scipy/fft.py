@@ -138,11 +138,6 @@ ifht = _answering("ifht", _refusing("ifht"), "The inverse of `fht`, of plain arr
 _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _periods(kind: str, type: int, points: int) -> int:
-    """The factor by which a transform followed by its unnormalised inverse multiplies."""
-    return 2 * (points + (0 if type != 1 else -1 if kind == "cos" else 1))
-
-
 def _trigonometric(
     x: Any, kind: str, type: int, n: Any, axis: int, norm: Any, inverse: bool, orthogonalize: Any
 ) -> Any:
@@ -170,7 +165,8 @@ def _trigonometric(
     x = scaled_at(x, axis, places, math.sqrt(2.0))
     result = trigonometric_p(x, kind=kind, type=done, axis=axis)
     result = scaled_at(result, axis, tuple(i % points for i in after), math.sqrt(0.5))
-    whole = _periods(kind, type, points)
+    # the factor by which a transform followed by its unnormalised inverse multiplies
+    whole = 2 * (points + (0 if type != 1 else -1 if kind == "cos" else 1))
     if norm == "ortho":
         return result * (1 / math.sqrt(whole))
     return result * (1 / whole) if (norm == "backward") == inverse else result

@@ -31,6 +31,7 @@ FROM_SOURCE = {
     "sparse.csgraph": "laplacian",
     "spatial": "distance_matrix geometric_slerp minkowski_distance minkowski_distance_p procrustes",
     "spatial.distance": "jensenshannon",
+    "special": "assoc_laguerre softplus",
     "stats": "alexandergovern anderson_ksamp ansari bartlett boxcox_llf brunnermunzel "
     "chi2_contingency circmean circvar combine_pvalues cramervonmises_2samp describe "
     "differential_entropy directional_stats entropy epps_singleton_2samp expectile f_oneway "

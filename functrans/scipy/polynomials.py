@@ -15,8 +15,7 @@ from functrans.scipy.define import answers
 from functrans.scipy.entries import enter
 
 __all__ = [
-    "assoc_laguerre", "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y",
-    "sph_legendre_p",
+    "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_legendre_p",
 ]  # fmt: skip
 
 
@@ -126,19 +125,6 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     if diff_n:
         refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
     return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))
-
-
-@answers("scipy.special:assoc_laguerre")
-def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
-    """The generalised Laguerre polynomial of degree ``n`` and order ``k``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.assoc_laguerre(0.5, 1))
-    0.5
-    """
-    return orthogonal.eval_genlaguerre(n, k, x)
 
 
 # -- dispatch of SciPy's MultiUFunc objects --------------------------------------------------------

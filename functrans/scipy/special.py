@@ -1,8 +1,8 @@
 """The functions of `scipy.special` under its names, for arrays and for traced values.
 
 SciPy's ufuncs accept traced values themselves; this module has proxies under their names, so that
-SciPy need not be imported for traced values. SciPy's Python functions do not, so they have
-implementations here. Plain arrays are passed on to SciPy.
+SciPy need not be imported for traced values. SciPy's Python functions do not: some have
+implementations here, others run from SciPy's source. Plain arrays are passed on to SciPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functrans.numpy.arrays import array, inexact
 from functrans.numpy.define import refuse
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
-from functrans.ops.elementwise.exponential import logaddexp
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.rounding import floor
@@ -27,9 +26,9 @@ from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
 from functrans.scipy.define import answers
-from functrans.scipy.inside import refused
+from functrans.scipy.entries import of_scipys
+from functrans.scipy.inside import refuse_options, refused
 from functrans.scipy.polynomials import (
-    assoc_laguerre,
     assoc_legendre_p,
     legendre_p,
     legendre_p_all,
@@ -39,10 +38,10 @@ from functrans.scipy.polynomials import (
 from functrans.scipy.ufuncs import UFUNCS, StandIn
 
 __all__ = [
-    "assoc_laguerre", "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp",
-    "kvp", "lambertw", "legendre_p", "legendre_p_all", "log_softmax", "logsumexp", "multigammaln",
-    "perm", "polygamma", "riccati_jn", "riccati_yn", "softmax", "softplus", "sph_harm_y",
-    "sph_legendre_p", "spherical_in", "spherical_jn", "spherical_kn", "spherical_yn", "yvp", "zeta",
+    "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp", "kvp",
+    "lambertw", "legendre_p", "legendre_p_all", "log_softmax", "logsumexp", "multigammaln", "perm",
+    "polygamma", "riccati_jn", "riccati_yn", "softmax", "sph_harm_y", "sph_legendre_p",
+    "spherical_in", "spherical_jn", "spherical_kn", "spherical_yn", "yvp", "zeta",
 ]  # fmt: skip
 
 _scipy = lazy("scipy:special")
@@ -80,12 +79,11 @@ log_softmax = answers("scipy.special:log_softmax")(_special.log_softmax)
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     if name in UFUNCS:
         return globals().setdefault(UFUNCS[name], StandIn(UFUNCS[name]))
-    found = getattr(_scipy.resolve(), name)
-    return refused(f"scipy.special:{name}", _INSTEAD[name]) if name in _INSTEAD else found
+    if name in _INSTEAD:
+        return refused(f"scipy.special:{name}", _INSTEAD[name])
+    return of_scipys("special", name)
 
 
 def __dir__() -> list[str]:
@@ -135,13 +133,8 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     >>> float(special.zeta(2.0))
     1.644934066848
     """
-    _no_out("scipy.special.zeta", out)
+    refuse_options("scipy.special.zeta", [("out", out, "leave the keyword out")])
     return _gamma.riemann_zeta(x) if q is None else _gamma.zeta(x, q)
-
-
-def _no_out(function: str, out: Any) -> None:
-    if out is not None:
-        refuse(f"{function}(..., out=...)", "leave the keyword out")
 
 
 @answers("scipy.special:multigammaln")
@@ -337,19 +330,6 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
     1.0
     """
     return integrals.lambertw(z, k, tol)
-
-
-@answers("scipy.special:softplus")
-def softplus(x: Any, **kwargs: Any) -> Any:
-    """The softplus function ``log(1 + e**x)``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.softplus(0.0))
-    0.6931471805599453
-    """
-    return np.logaddexp(0.0, x, **kwargs) if kwargs else logaddexp(0.0, x)
 
 
 @answers("scipy.special:diric")

@@ -52,11 +52,7 @@ def enter_late() -> None:
     loaded = sys.modules
     for name in [name for name in protocols.late if name in loaded and is_imported(name)]:
         with importing:
-            protocols.late.pop(name, _do_nothing)()
-
-
-def _do_nothing() -> None:
-    """A no-op, for a thread that finds the work done by another."""
+            protocols.late.pop(name, lambda: None)()  # another thread may have done it
 
 
 def leave(trace: Trace) -> None:

@@ -155,15 +155,10 @@ def solve_ivp(
         nfev=made.state.evaluations,
         njev=0,
         nlu=0,
-        status=1 if ended else _status(success),
+        status=1 if ended else np.where(success, 0, -1) if found is None else int(found) - 1,
         message=_ENDS if ended else _MESSAGES[None if found is None else bool(found)],
         success=success,
     )
-
-
-def _status(success: Any) -> Any:
-    found = known(success)
-    return np.where(success, 0, -1) if found is None else int(found) - 1
 
 
 class _Made(NamedTuple):

@@ -90,14 +90,15 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
     the integrand in it, only once: in nested integrals, copies would multiply.
     """
     starts = len(edges) - 1
-    shape, dtype = _result_type(f)
+    (result,) = tree.leaves(eval_shape(lambda u: inexact(f(u)), np.float64(0.5)))
 
     def filled(x: Any, value: float) -> Any:
         return concatenate([x, np.full(max(limit - starts, 0), value)])
 
     size = max(limit, starts)
     parts = _Parts(
-        filled(edges[:-1], 0.0), filled(edges[1:], 0.0), np.zeros((size, *shape), dtype),
+        filled(edges[:-1], 0.0), filled(edges[1:], 0.0),
+        np.zeros((size, *result.shape), result.dtype),
         filled(np.full(starts, np.inf), -1.0), np.asarray(starts),
     )  # fmt: skip
 
@@ -131,12 +132,6 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
 
     found: _Parts = while_loop(goes_on, integrate, parts)
     return found
-
-
-def _result_type(f: Integrand) -> tuple[tuple[int, ...], Any]:
-    """The shape and the dtype of an integrand's results."""
-    (found,) = tree.leaves(eval_shape(lambda u: inexact(f(u)), np.float64(0.5)))
-    return found.shape, found.dtype
 
 
 class _Integral(NamedTuple):
@@ -401,11 +396,13 @@ def dblquad(
     >>> grad(f)(2.0)                    # a**4 / 8
     np.float64(4.0)
     """
+    options = {"epsabs": epsabs, "epsrel": epsrel}
+    return nquad(func, [_between(gfun, hfun, 1), (a, b)], args, options)
 
-    def inner(x: Any, *args: Any) -> Any:
-        return tuple(g(x) if callable(g) else g for g in (gfun, hfun))
 
-    return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+def _between(low: Any, high: Any, count: int) -> Callable[..., Any]:
+    """Limits for `nquad`: numbers, or functions of that many variables, the outermost first."""
+    return lambda *given: tuple(g(*given[:count][::-1]) if callable(g) else g for g in (low, high))
 
 
 @within_traces("scipy.integrate:tplquad")
@@ -426,14 +423,8 @@ def tplquad(
     >>> grad(lambda a: nquad(lambda z, y, x: a * x * y * z, box, (), {"limit": 1})[0])(8.0)
     np.float64(0.125)
     """
-
-    def of_z(y: Any, x: Any, *args: Any) -> Any:
-        return tuple(g(x, y) if callable(g) else g for g in (qfun, rfun))
-
-    def of_y(x: Any, *args: Any) -> Any:
-        return tuple(g(x) if callable(g) else g for g in (gfun, hfun))
-
-    return nquad(func, [of_z, of_y, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+    limits = [_between(qfun, rfun, 2), _between(gfun, hfun, 1), (a, b)]
+    return nquad(func, limits, args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
 @within_traces("scipy.integrate:fixed_quad")

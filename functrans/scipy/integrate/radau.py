@@ -120,12 +120,10 @@ def _implicit_step(problem: Problem, state: State) -> State:
     return moved(state, step, accepted, failed, 3 * _MOST_ITERATIONS)
 
 
-def _interpolant(tableau: Any, field: Field, state: State) -> Any:
-    """Coefficients of the powers 1, 2, 3 of the fraction of the step."""
-    return np.stack([combination(column, state.slopes) for column in _POWERS.T])
-
-
 RADAU = Method(
     lambda: SimpleNamespace(n_stages=2, error_estimator_order=3),
-    lambda *_: None, _interpolant, power_series, 0, _implicit_step,
+    lambda *_: None,
+    # coefficients of the powers 1, 2, 3 of the fraction of the step
+    lambda tableau, field, state: np.stack([combination(p, state.slopes) for p in _POWERS.T]),
+    power_series, 0, _implicit_step,
 )  # fmt: skip

@@ -136,7 +136,7 @@ def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
         corner = select(wanted, block[..., 1, 0], 1)
         length = fnp.sqrt(_squared(first) + _squared(corner))
         c, s = select(wanted, first / length, 1), select(wanted, corner / length, 0)
-        rotation = _matrix(conj(c), s, -s, c)
+        rotation = fnp.stack([fnp.stack([conj(c), s], -1), fnp.stack([-s, c], -1)], -2)
         moved = product(rotation, columns_of(rows_of(t, m - 1, m + 1), m - 1, n))
         t = above(
             rows_of(t, 0, m - 1),
@@ -151,10 +151,6 @@ def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
 
 def _squared(x: Any) -> Any:
     return real(x) * real(x) + imag(x) * imag(x)
-
-
-def _matrix(a: Any, b: Any, c: Any, d: Any) -> Any:
-    return fnp.stack([fnp.stack([a, b], -1), fnp.stack([c, d], -1)], -2)
 
 
 def _columns_turned(x: Any, m: int, height: int, rotation: Any) -> Any:

@@ -42,17 +42,9 @@ __all__ = [
 # -- systems ---------------------------------------------------------------------------------------
 
 
-def _general(a: Any, lower: bool) -> Any:
-    return a
-
-
 def _symmetric(a: Any, lower: bool) -> Any:
     strict = triangle(a, lower=lower, unit_diagonal=True)
     return triangle(a, lower=lower) + transposed(strict)
-
-
-def _diagonal(a: Any, lower: bool) -> Any:
-    return triangle(triangle(a, lower=True), lower=False)
 
 
 def _three_diagonals(a: Any, lower: bool) -> Any:
@@ -61,20 +53,16 @@ def _three_diagonals(a: Any, lower: bool) -> Any:
 
 
 _READ: dict[Any, Callable[[Any, bool], Any]] = {
-    None: _general,
-    "gen": _general,
-    "general": _general,
-    "banded": _general,
-    "diagonal": _diagonal,
+    **dict.fromkeys((None, "gen", "general", "banded"), lambda a, lower: a),
+    "diagonal": lambda a, lower: triangle(triangle(a, lower=True), lower=False),
     "tridiagonal": _three_diagonals,
     "upper triangular": lambda a, lower: triangle(a, lower=False),
     "lower triangular": lambda a, lower: triangle(a, lower=True),
-    "sym": _symmetric,
-    "symmetric": _symmetric,
-    "her": lambda a, lower: hermitian(a, lower=lower),
-    "hermitian": lambda a, lower: hermitian(a, lower=lower),
-    "pos": lambda a, lower: hermitian(a, lower=lower),
-    "positive definite": lambda a, lower: hermitian(a, lower=lower),
+    **dict.fromkeys(("sym", "symmetric"), _symmetric),
+    **dict.fromkeys(
+        ("her", "hermitian", "pos", "positive definite"),
+        lambda a, lower: hermitian(a, lower=lower),
+    ),
 }
 """The elements of a matrix that are read, by its structure."""
 

@@ -12,9 +12,7 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import astype, inexact
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.gather import gather
-from functrans.scipy.ndimage.boundaries import (
-    check_constant,
-)
+from functrans.scipy.ndimage.boundaries import check_constant
 from functrans.scipy.ndimage.splines import spline_weights
 
 # -- coordinates beyond the boundary ---------------------------------------------------------------
@@ -48,23 +46,15 @@ def _wrapped(period_of: Callable[[int], float]) -> Callable[[Any, int], Any]:
     return fold
 
 
-def _clamped(at: Any, size: int) -> Any:
-    return np.clip(at, -8.0, size + 8.0)  # the indices of neighbours are clamped, too
-
-
-def _unchanged(at: Any, size: int) -> Any:
-    return at
-
-
 _FOLDS: dict[str, Callable[[Any, int], Any]] = {
     "mirror": _in_mirror,
     "reflect": _reflected,
     "grid-mirror": _reflected,
-    "nearest": _clamped,
+    "nearest": lambda at, size: np.clip(at, -8.0, size + 8.0),  # so are neighbours' indices
     "wrap": _wrapped(lambda size: size - 1.0),
     "grid-wrap": _wrapped(float),
-    "constant": _unchanged,
-    "grid-constant": _unchanged,
+    "constant": lambda at, size: at,
+    "grid-constant": lambda at, size: at,
 }
 
 

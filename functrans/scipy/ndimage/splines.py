@@ -18,8 +18,6 @@ from functrans.ops.arrays.structural import reshape
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 
-LARGEST_ORDER = 5
-
 _ENDS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}
 """The boundary conditions of the recursive filter by SciPy's mode; "mirror" for all others."""
 

@@ -10,6 +10,8 @@ Analysis in Nonlinear Programming (1983), chapter 3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import matmul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,7 +83,7 @@ def _parts(constraint: Any) -> tuple[Function, Function]:
         if constraint["type"] == "ineq":
             return _nothing, function
         raise ValueError(f"Unknown constraint type {constraint['type']!r}.")
-    value = constraint.fun if hasattr(constraint, "fun") else _matrix_product(constraint.A)
+    value = constraint.fun if hasattr(constraint, "fun") else partial(matmul, constraint.A)
     low, high = np.asarray(constraint.lb, float), np.asarray(constraint.ub, float)
 
     def equal(x: Any) -> Any:
@@ -98,10 +100,6 @@ def _parts(constraint: Any) -> tuple[Function, Function]:
         return concatenate([f[from_below] - below[from_below], above[from_above] - f[from_above]])
 
     return equal, positive
-
-
-def _matrix_product(matrix: Any) -> Function:
-    return lambda x: matrix @ x
 
 
 def implicit_minimum(function: Function, found: Any, region: Region) -> Any:

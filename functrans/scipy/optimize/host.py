@@ -27,15 +27,11 @@ def on_the_host(solver: Function, functions: list[Function], start: Any, results
     converted = [closure_convert(function, start) for function in functions]
 
     def solve(start: Any, captures: Any) -> Any:
-        plain = [
-            _with_constants(function, constants)
-            for (function, _), constants in zip(converted, captures, strict=True)
-        ]
-        return solver(plain, start)
+        def with_constants(function: Function, constants: Any) -> Function:
+            return lambda x: function(x, *constants)
+
+        functions = (function for function, _ in converted)
+        return solver([*map(with_constants, functions, captures)], start)
 
     constants = [list(map(stop_gradient, found)) for _, found in converted]
     return callback(solve, out_types=results)(stop_gradient(start), constants)
-
-
-def _with_constants(function: Function, constants: Any) -> Function:
-    return lambda x: function(x, *constants)

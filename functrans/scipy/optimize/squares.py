@@ -185,13 +185,9 @@ def least_squares(
     slopes = _weighted(slopes, value, loss, f_scale)
     return result_of(
         x=x, cost=cost(x), fun=value, jac=slopes, grad=grad(cost)(x),
-        success=status > STEPS_EXCEEDED, status=status, nfev=count, message=_message(status),
+        success=status > STEPS_EXCEEDED, status=status, nfev=count,
+        message=UNTIL_IT_RUNS if known(status) is None else MESSAGES[int(known(status))],
     )  # fmt: skip
-
-
-def _message(status: Any) -> str:
-    value = known(status)
-    return UNTIL_IT_RUNS if value is None else MESSAGES[int(value)]
 
 
 @within_traces("scipy.optimize:curve_fit")

@@ -74,10 +74,6 @@ def chirp(
     return np.exp(1j * phase) if complex else np.cos(phase)
 
 
-def _linear(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
-    return f0 * t + 0.5 * ((f1 - f0) / t1) * t * t
-
-
 def _quadratic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
     bend = (f1 - f0) / t1**2
     if vertex_zero:
@@ -110,7 +106,7 @@ def _hyperbolic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
 
 
 _TURNS = {
-    "linear": _linear,
+    "linear": lambda t, f0, t1, f1, vertex_zero: f0 * t + 0.5 * ((f1 - f0) / t1) * t * t,
     "quadratic": _quadratic,
     "logarithmic": _logarithmic,
     "hyperbolic": _hyperbolic,

@@ -43,26 +43,15 @@ class _Deciding:
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
 
-    def argmin(self, x: Any) -> Any:
-        return _sorted(x)[0]
-
-    def argsort(self, x: Any) -> Any:
-        return _sorted(x)
-
-    def lexsort(self, keys: Any) -> Any:
-        return _sorted(*keys[::-1])
-
-    def isreal(self, x: Any) -> Any:
-        return _decided(np.imag(x) == 0)
-
-    def nonzero(self, x: Any) -> Any:
-        return np.nonzero(_decided(x))
-
-    def flatnonzero(self, x: Any) -> Any:
-        return np.flatnonzero(_decided(x))
-
-    def compress(self, condition: Any, a: Any, axis: Any = None) -> Any:
-        return ours.compress(_decided(condition), a, axis)
+    argmin = staticmethod(lambda x: _sorted(x)[0])
+    argsort = staticmethod(_sorted)
+    lexsort = staticmethod(lambda keys: _sorted(*keys[::-1]))
+    isreal = staticmethod(lambda x: _decided(np.imag(x) == 0))
+    nonzero = staticmethod(lambda x: np.nonzero(_decided(x)))
+    flatnonzero = staticmethod(lambda x: np.flatnonzero(_decided(x)))
+    compress = staticmethod(
+        lambda condition, a, axis=None: ours.compress(_decided(condition), a, axis)
+    )
 
 
 def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:

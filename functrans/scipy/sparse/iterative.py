@@ -174,24 +174,10 @@ tfqmr = _solver("tfqmr", "quasi-minimal residuals without transposes", symmetric
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _operator_dot(self: Any, x: Any) -> Any:
-    return self.matvec(x) if x.ndim == 1 else self.matmat(x)
-
-
-def _matrix_matmat(self: Any, x: Any) -> Any:
-    """The product with the matrix that an operator is made of."""
-    return self.A @ x
-
-
 def _operator_dtype(self: Any) -> None:
     """The dtype of an operator's results; within a trace, those are traced values."""
     if self.dtype is None:
         self.dtype = np.dtype(array(self._matvec(np.zeros(self.shape[-1], np.int8))).dtype)
-
-
-def _always(*_: Any) -> bool:
-    """Within a trace, every operator is ours: its function may close over traced values."""
-    return True
 
 
 _OPERATOR: dict[str, Function] = {
@@ -202,7 +188,11 @@ _OPERATOR: dict[str, Function] = {
 }
 
 for _name, _ours in _OPERATOR.items():
-    enter(f"scipy.sparse.linalg:LinearOperator.{_name}", _ours, _always)
-enter("scipy.sparse.linalg:LinearOperator.dot", _operator_dot)
-enter("scipy.sparse.linalg._interface:MatrixLinearOperator._matmat", _matrix_matmat)
+    # within a trace, every operator is ours: its function may close over traced values
+    enter(f"scipy.sparse.linalg:LinearOperator.{_name}", _ours, lambda *_: True)
+enter(
+    "scipy.sparse.linalg:LinearOperator.dot",
+    lambda self, x: self.matvec(x) if x.ndim == 1 else self.matmat(x),
+)
+enter("scipy.sparse.linalg._interface:MatrixLinearOperator._matmat", lambda self, x: self.A @ x)
 enter("scipy.sparse.linalg:aslinearoperator", lambda A: _matrix_operator(np.atleast_2d(A)))

@@ -60,50 +60,17 @@ class SparseMethods:
         places = scipy.sparse.csr_array((numbers, parts.indices, parts.indptr), shape=self.shape)
         return places.asformat(self._kind)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._structure.shape
-
-    @property
-    def data(self) -> Any:
-        return _taken(self._values, self._places.data)
-
-    @property
-    def indices(self) -> Any:
-        return self._places.indices
-
-    @property
-    def indptr(self) -> Any:
-        return self._places.indptr
-
-    @property
-    def row(self) -> Any:
-        return self._places.tocoo().row
-
-    @property
-    def col(self) -> Any:
-        return self._places.tocoo().col
-
-    @property
-    def coords(self) -> tuple[Any, Any]:
-        return self.row, self.col
-
-    @property
-    def dtype(self) -> Any:
-        return self._values.dtype
-
-    @property
-    def nnz(self) -> int:
-        count: int = len(self._structure.indices)
-        return count
-
-    @property
-    def format(self) -> str:
-        return self._kind
-
-    @property
-    def size(self) -> int:
-        return self.nnz
+    shape = property(lambda self: self._structure.shape)
+    data = property(lambda self: _taken(self._values, self._places.data))
+    indices = property(lambda self: self._places.indices)
+    indptr = property(lambda self: self._places.indptr)
+    row = property(lambda self: self._places.tocoo().row)
+    col = property(lambda self: self._places.tocoo().col)
+    coords = property(lambda self: (self.row, self.col))
+    dtype = property(lambda self: self._values.dtype)
+    nnz = size = property(lambda self: len(self._structure.indices))
+    format = property(lambda self: self._kind)
+    T = property(lambda self: self.transpose())
 
     def _with(self, values: Any) -> SparseMatrix:
         return SparseMatrix(self._structure, values, self._kind, self._is_matrix)
@@ -119,11 +86,8 @@ class SparseMethods:
         if is_sparse(found) and found.ndim == 2:
             return of_places(found, self._values, self._is_matrix)
         numbers = found.toarray() if is_sparse(found) else np.asarray(found)
-        return _taken(_with_zero(self._values), numbers + 1)
-
-    @property
-    def T(self) -> Any:
-        return self.transpose()
+        with_zero = np.concatenate([np.zeros(1, self.dtype), self._values])
+        return _taken(with_zero, numbers + 1)
 
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
         return self._moved(lambda x: x.transpose(axes))
@@ -389,11 +353,6 @@ class SparseMatrix(SparseMethods):
 def _taken(values: Any, numbers: Any) -> Any:
     """Gather values by their numbers, which start from 1."""
     return gather(values, np.asarray(numbers, np.int64) - 1, axes=(0,))
-
-
-def _with_zero(values: Any) -> Any:
-    """Prepend a zero to the values."""
-    return np.concatenate([np.zeros(1, values.dtype), values])
 
 
 def _one_axis(axis: Any) -> int | None:

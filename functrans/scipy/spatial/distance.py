@@ -44,17 +44,9 @@ def _weighted(x: Any, w: Any) -> Any:
     return x if w is None else array(w) * x
 
 
-def _euclidean(u: Any, v: Any, w: Any = None) -> Any:
-    return norm(u - v if w is None else np.sqrt(array(w)) * (u - v), axis=-1)
-
-
 def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
     apart = u - v
     return sum(_weighted(apart * apart, w), axis=-1)
-
-
-def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    return sum(_weighted(np.abs(u - v), w), axis=-1)
 
 
 def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
@@ -104,10 +96,12 @@ _METRICS: dict[str, Callable[..., Any]] = {
     "braycurtis": _braycurtis,
     "canberra": _canberra,
     "chebyshev": _chebyshev,
-    "cityblock": _cityblock,
+    "cityblock": lambda u, v, w=None: sum(_weighted(np.abs(u - v), w), axis=-1),
     "correlation": _correlation,
     "cosine": _cosine,
-    "euclidean": _euclidean,
+    "euclidean": lambda u, v, w=None: norm(
+        u - v if w is None else np.sqrt(array(w)) * (u - v), axis=-1
+    ),
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
     "seuclidean": lambda u, v, V: norm((u - v) / sqrt(inexact(V)), axis=-1),

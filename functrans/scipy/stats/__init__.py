@@ -67,15 +67,11 @@ def __getattr__(name: str) -> Any:
 
 def _ours(distribution: Any) -> Any:
     """Our distribution for one of SciPy's, or the refusal of one that has no traced form."""
-    name = distribution.name if hasattr(distribution, "name") else _name_of(distribution)
+    # multivariate distributions are of a class such as ``multivariate_normal_gen``
+    name = getattr(distribution, "name", type(distribution).__name__.removesuffix("_gen"))
     found = _DISTRIBUTIONS.get(name)
     scipys = getattr(_stats.resolve(), name, None)
     return found if found and type(scipys) is type(distribution) else _Untraced(name, distribution)
-
-
-def _name_of(distribution: Any) -> str:
-    """The name of a multivariate distribution, from its class's: ``multivariate_normal_gen``."""
-    return type(distribution).__name__.removesuffix("_gen")
 
 
 def _method(name: str) -> Any:

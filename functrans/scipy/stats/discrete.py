@@ -37,10 +37,6 @@ def _log_binomial(n: Any, k: Any) -> Any:
     return -betaln(n - k + 1, k + 1) - log(n + 1)
 
 
-def _binomial_logpmf(k: Any, n: Any, p: Any) -> Any:
-    return _log_binomial(n, k) + xlogy(k, p) + xlog1py(n - k, -p)
-
-
 def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
     ways = _log_binomial(good, k) + _log_binomial(total - good, drawn - k)
     return ways - _log_binomial(total, drawn)
@@ -69,7 +65,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=zero,
         valid=lambda n, p: is_count(n) & _is_probability(p),
-        logpdf=_binomial_logpmf, cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
+        logpdf=lambda k, n, p: _log_binomial(n, k) + xlogy(k, p) + xlog1py(n - k, -p),
+        cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
         sf=lambda k, n, p: betainc(k + 1, n - k, p),
         mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), discrete=True,
     ),

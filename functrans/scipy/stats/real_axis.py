@@ -115,10 +115,6 @@ def _symmetric_power_cdf(x: Any, beta: Any) -> Any:
     return select(near, middle, select(greater(x, 0), 1 - tail, tail))
 
 
-def _logistic_logpdf(x: Any) -> Any:
-    return -2 * logaddexp(0.5 * x, -0.5 * x)
-
-
 def _pearson_logpdf(x: Any, skew: Any) -> Any:
     """The Pearson type III log-density, stable for small skewness.
 
@@ -230,8 +226,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "logistic", **ON_REALS,
-        logpdf=_logistic_logpdf, cdf=expit, sf=lambda x: expit(-x), logcdf=log_expit,
-        logsf=lambda x: log_expit(-x), ppf=logit, isf=lambda q: -logit(q),
+        logpdf=lambda x: -2 * logaddexp(0.5 * x, -0.5 * x),
+        cdf=expit, sf=lambda x: expit(-x), logcdf=log_expit, logsf=lambda x: log_expit(-x),
+        ppf=logit, isf=lambda q: -logit(q),
         mean=zero, var=lambda: math.pi**2 / 3, entropy=lambda: 2.0,
     ),
     Row(

@@ -160,6 +160,8 @@ _OTHERS = [
     ("linalg.convolution_matrix", (B, 4, "same"), 0),
     ("linalg.fiedler", (X,), 0),
     *(("linalg.leslie", (B, W), i) for i in (0, 1)),
+    ("special.assoc_laguerre", (X, 2, 0.5), 0),
+    ("special.softplus", (X,), 0),
     *((f"integrate.{name}", (X,), 0) for name in (
         "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
     )),
