@@ -18,8 +18,7 @@ _SHARED = {stage.name: stage for stage in CPU_PIPELINE.stages}
 
 def _inside(target: Target) -> Target:
     """The target for a graph inside a loop, which shares the team of that loop."""
-    assert target.grid is not None
-    grid = target.grid._replace(tiles=(), attention_tiles=())
+    grid = target.gpu._replace(tiles=(), attention_tiles=())
     reductions = target[Reductions]._replace(most_columns=grid.largest_team)
     return replace(target, libraries=False, grid=grid).having(reductions)
 

@@ -53,7 +53,9 @@ from functrans.loop.target import Target
 from functrans.loop.walk import (
     Body,
     always_loaded,
+    bounds,
     expressions,
+    loops_of,
     scalars,
     stored,
     walk,
@@ -194,9 +196,9 @@ def _is_other(node: Scalar) -> bool:
 
 def _executed(loop: For | Reduce) -> set[Scalar]:
     """The loads that every iteration executes, if there is one."""
-    bounds = [(loop.start, loop.stop)] if isinstance(loop, For) else [x[1:] for x in loop.loops]
-    ends = [end for pair in bounds for end in pair]
-    if any(end.op != "const" for end in ends) or any(a.attribute >= b.attribute for a, b in bounds):
+    if any(end.op != "const" for end in bounds(loop)):
+        return set()
+    if any(start.attribute >= stop.attribute for _, start, stop in loops_of(loop)):
         return set()
     values = [each for each in loop.body if isinstance(each, (Store, Let, Assign))]
     roots = [root for each in values for root in expressions(each)]

@@ -46,11 +46,12 @@ from functrans.loop.statements import (
     buffer,
     load,
     local,
+    where_true,
 )
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.products.recognition import SINGLE, Product
-from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
+from functrans.lower.grid.products.register_tiling import Side, Tiling
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
 
@@ -362,9 +363,9 @@ class WarpTiling(Tiling):
             for own, total in zip(named, totals, strict=True)
         ]
         body = [of_row.declared, Let(totals, loads), *_stores_last(made)]
-        turns = For(turn, ZERO, as_index(count), tuple(where_inside(of_row, body)))
+        turns = For(turn, ZERO, as_index(count), where_true(of_row.inside, body))
         declared = [of_column.declared] if width == 1 else []
-        return deal(thread, [*declared, *where_inside(of_column, [turns])], threads)
+        return deal(thread, [*declared, *where_true(of_column.inside, [turns])], threads)
 
     def _side_by_side(self) -> int:
         """The adjacent elements of a row that a thread stores at once: all of them exist, or none.
