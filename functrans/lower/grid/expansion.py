@@ -30,6 +30,7 @@ from functrans.loop.statements import (
     Store,
     band,
     buffer,
+    in_loops,
     load,
 )
 from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
@@ -80,9 +81,7 @@ def nested(piece: Piece) -> Body:
         if isinstance(each, Arm):
             arms = (body, ()) if each.holds else ((), body)
             body = (If(each.condition, *arms),)
-    for loop in reversed(piece.loops):
-        body = (replace(loop, body=body, parallel=True),)
-    return body
+    return in_loops([replace(loop, parallel=True) for loop in piece.loops], body)
 
 
 def expanded(

@@ -53,12 +53,13 @@ from functrans.loop.target import Target
 from functrans.loop.walk import (
     Body,
     always_loaded,
+    assigned,
     bounds,
+    declared,
     expressions,
     loops_of,
     scalars,
     stored,
-    walk,
     with_bodies,
 )
 
@@ -224,12 +225,7 @@ def _is_root(node: Scalar) -> bool:
 
 def _varying(loop: For | Reduce, nodes: Sequence[Scalar]) -> set[Scalar]:
     """The nodes that may differ between iterations: of inner loops, of locals, or of changes."""
-    inside = list(walk([loop]))
-    found: set[Scalar] = set()
-    for each in inside:
-        if isinstance(each, (Let, Assign, Reduce)):
-            found.update(each.targets)
-    changing = stored([loop])
+    found, changing = {*declared([loop]), *assigned([loop])}, stored([loop])
     for node in nodes:
         is_changed = node.op == "load" and node.attribute in changing
         if node.op == "index" or is_changed or not found.isdisjoint(node.args):
