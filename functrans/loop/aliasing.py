@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from functrans.loop.affine import Coefficients
-from functrans.loop.relocation import Position, Relocation
+from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -26,6 +26,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.loop.substitution import Position
 from functrans.loop.walk import bodies, children, expressions, loaded, scalars, stored, walk
 
 Body = tuple[Statement, ...]

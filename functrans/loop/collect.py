@@ -53,6 +53,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
+from functrans.loop.walk import bounds as bounds_of
 from functrans.loop.walk import bounds_of_loops, carries_a_local, expressions, walk
 
 Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
@@ -255,7 +256,7 @@ class Accesses:
                         self.values.bind(target, full_range(target.dtype))
 
     def _reduce(self, statement: Reduce) -> None:
-        self._read([bound for _, *pair in statement.loops for bound in pair])
+        self._read(bounds_of(statement))
         self._forget_assigned(statement.body)
         self._loops(statement, statement.loops)
         for target in statement.targets:

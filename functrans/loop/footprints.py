@@ -6,7 +6,8 @@ are in column-major order. The arguments of messages are defined in `functrans.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from functrans.loop.statements import Call
 
 Values = Sequence[Any]
 
-ONE = np.asarray(1)
+Regions = Callable[[Values], Iterable[Region]]
+"""The regions of a routine, given the values of its arguments."""
 
 
 def footprint(call: Call, values: Values) -> Iterable[Region]:
@@ -26,18 +28,8 @@ def footprint(call: Call, values: Values) -> Iterable[Region]:
     message = message_of(call.symbol)
     if message is not None:
         return _MESSAGES[message.kind](values)
-    if call.symbol in OF_CORES:
-        regions, complex_ones = OF_CORES[call.symbol]
-        return (
-            _of_pairs(region) if region.argument in complex_ones else region
-            for region in regions(values)
-        )
-    return _ROUTINES[call.symbol[1:]](values)
-
-
-def _vector(argument: int, count: Any, *, reads: bool = False, writes: bool = False) -> Region:
-    count = np.asarray(count)
-    return Region(argument, count, ONE, count, reads, writes)
+    routine = OF_CORES.get(call.symbol) or _ROUTINES[call.symbol[1:]]
+    return routine(values)
 
 
 def _matrix(
@@ -57,150 +49,42 @@ def _matrix(
     return Region(argument, rows, columns, leading, reads, writes, part, offset)
 
 
-def _gemm(x: Values) -> Iterable[Region]:
-    flag_a, flag_b, m, n, k, _, _, lda, _, ldb, beta, _, ldc = x
-    yield _matrix(6, *((m, k) if flag_a == b"N" else (k, m)), lda, reads=True)
-    yield _matrix(8, *((k, n) if flag_b == b"N" else (n, k)), ldb, reads=True)
-    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
-    yield _matrix(11, m, n, ldc, reads=adds, writes=True)
+def _routine(arguments: str, of_pairs: str = "") -> Regions:
+    """The footprint of a routine with such arguments, of which some say what is read and written.
 
-
-def _gemm_batch_strided(x: Values) -> Iterable[Region]:
-    flag_a, flag_b, m, n, k, _, _, lda, apart_a, _, ldb, apart_b, beta, _, ldc, apart_c, count = x
-    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
-    a = (m, k) if flag_a == b"N" else (k, m)
-    b = (k, n) if flag_b == b"N" else (n, k)
-    for number in range(int(np.max(count))):
-        yield _matrix(6, *a, lda, reads=True, offset=number * apart_a)
-        yield _matrix(9, *b, ldb, reads=True, offset=number * apart_b)
-        yield _matrix(13, m, n, ldc, reads=adds, writes=True, offset=number * apart_c)
-
-
-def _getrf(x: Values) -> Iterable[Region]:
-    m, n, _, lda, _, _ = x
-    yield _matrix(2, m, n, lda, reads=True, writes=True)
-    yield _vector(4, np.minimum(m, n), writes=True)
-    yield _vector(5, 1, writes=True)
-
-
-def _getrs(x: Values) -> Iterable[Region]:
-    _, n, columns, _, lda, _, _, ldb, _ = x
-    yield _matrix(3, n, n, lda, reads=True)
-    yield _vector(5, n, reads=True)
-    yield _matrix(6, n, columns, ldb, reads=True, writes=True)
-    yield _vector(8, 1, writes=True)
-
-
-def _getri(x: Values) -> Iterable[Region]:
-    n, _, lda, _, _, room, _ = x
-    yield _matrix(1, n, n, lda, reads=True, writes=True)
-    yield _vector(3, n, reads=True)
-    yield _vector(4, room, writes=True)
-    yield _vector(6, 1, writes=True)
-
-
-def _potrf(x: Values) -> Iterable[Region]:
-    uplo, n, _, lda, _ = x
-    yield _matrix(2, n, n, lda, reads=True, writes=True, triangle=uplo)
-    yield _vector(4, 1, writes=True)
-
-
-def _laset(x: Values) -> Iterable[Region]:
-    uplo, m, n, _, _, _, lda = x
-    yield _matrix(5, m, n, lda, writes=True, triangle=uplo)
-
-
-def _lacpy(x: Values) -> Iterable[Region]:
-    uplo, m, n, _, lda, _, ldb = x
-    yield _matrix(3, m, n, lda, reads=True, triangle=uplo)
-    yield _matrix(5, m, n, ldb, writes=True, triangle=uplo)
-
-
-def _trsv(x: Values) -> Iterable[Region]:
-    uplo, _, _, n, _, lda, _, _ = x
-    yield _matrix(4, n, n, lda, reads=True, triangle=uplo)
-    yield _vector(6, n, reads=True, writes=True)
-
-
-def _trsm(x: Values) -> Iterable[Region]:
-    side, uplo, _, _, m, n, _, _, lda, _, ldb = x
-    order = m if side == b"L" else n
-    yield _matrix(7, order, order, lda, reads=True, triangle=uplo)
-    yield _matrix(9, m, n, ldb, reads=True, writes=True)
-
-
-def _gesdd(x: Values) -> Iterable[Region]:
-    job, m, n, _, lda, _, _, ldu, _, ldvt, _, room, _, _ = x
-    shortest = np.minimum(m, n)
-    yield _matrix(3, m, n, lda, reads=True, writes=True)
-    yield _vector(5, shortest, writes=True)
-    if job != b"N":
-        yield _matrix(6, m, m if job == b"A" else shortest, ldu, writes=True)
-        yield _matrix(8, n if job == b"A" else shortest, n, ldvt, writes=True)
-    yield _vector(10, room, writes=True)
-    yield _vector(12, 8 * np.minimum(m, n), writes=True)
-    yield _vector(13, 1, writes=True)
-
-
-def _syevd(x: Values) -> Iterable[Region]:
-    _, _, n, _, lda, _, _, room, _, integers, _ = x
-    yield _matrix(3, n, n, lda, reads=True, writes=True)
-    yield _vector(5, n, writes=True)
-    yield _vector(6, room, writes=True)
-    yield _vector(8, integers, writes=True)
-    yield _vector(10, 1, writes=True)
-
-
-def _reflectors(x: Values) -> Iterable[Region]:
-    m, n, _, lda, _, _, room, _ = x
-    yield _matrix(2, m, n, lda, reads=True, writes=True)
-    yield _vector(4, np.minimum(m, n), writes=True)
-    yield _vector(5, room, writes=True)
-    yield _vector(7, 1, writes=True)
-
-
-def _of_reflectors(rows: bool) -> Callable[[Values], Iterable[Region]]:
-    """The rows or columns of Q from k reflectors, which are in the first rows or columns."""
+    In ``a:rw=m,n/uplo lda``, a matrix of m rows and n columns is read and written, but only the
+    triangle that ``uplo`` selects; its leading dimension is the next argument. A vector has one
+    extent. An extent is a product of arguments, of numbers and of what is `_DERIVED`. What comes
+    after ``?`` is an argument that is "N" if nothing is accessed. Arguments ``of_pairs`` are of
+    complex numbers, whose parts alternate in memory.
+    """
+    words = [word.split(":") for word in arguments.split()]
 
     def regions(x: Values) -> Iterable[Region]:
-        m, n, k, _, lda, _, _, room, _ = x
-        yield _matrix(3, *((k, n) if rows else (m, k)), lda, reads=True)
-        yield _matrix(3, m, n, lda, writes=True)
-        yield _vector(5, k, reads=True)
-        yield _vector(6, room, writes=True)
-        yield _vector(8, 1, writes=True)
+        given = {name: value for (name, *_), value in zip(words, x, strict=True)}
+        for number, (name, *accesses) in enumerate(words):
+            for access in accesses:
+                mode, _, extents = access.partition("=")
+                extents, _, wanted = extents.partition("?")
+                extents, _, triangle = extents.partition("/")
+                if given.get(wanted) == b"N":
+                    continue
+                kind = {"reads": "r" in mode, "writes": "w" in mode}
+                rows, *columns = (_extent(each, given) for each in extents.split(","))
+                # a vector is a matrix of one column
+                shape = (rows, *columns, x[number + 1]) if columns else (rows, 1, rows)
+                part = given.get(triangle, b"A")
+                region = _matrix(number, *shape, triangle=part, **kind)
+                yield _of_pairs(region) if name in of_pairs.split() else region
 
     return regions
 
 
-def _of_pairs(region: Region) -> Region:
-    """A region of complex numbers in interleaved memory: all of it, not a triangle."""
-    rows, leading, offset = 2 * region.rows, 2 * region.leading, 2 * region.offset
-    return region._replace(rows=rows, leading=leading, offset=offset, triangle="A")
-
-
-def _trtrs(x: Values) -> Iterable[Region]:
-    uplo, _, _, n, columns, _, lda, _, ldb, _ = x
-    yield _matrix(5, n, n, lda, reads=True, triangle=uplo)
-    yield _matrix(7, n, columns, ldb, reads=True, writes=True)
-    yield _vector(9, 1, writes=True)
-
-
-def _heevd(x: Values) -> Iterable[Region]:
-    _, _, n, _, lda, _, _, room, _, reals, _, integers, _ = x
-    yield _matrix(3, n, n, lda, reads=True, writes=True)
-    yield _vector(5, n, writes=True)
-    for argument, count in ((6, room), (8, reals), (10, integers), (12, 1)):
-        yield _vector(argument, count, writes=True)
-
-
-def _gesdd_of_complex(x: Values) -> Iterable[Region]:
-    *before, room, _, _, _ = x
-    for region in _gesdd((*before, room, None, None)):
-        # the integers and the status are one argument later, after the real workspace
-        yield region._replace(argument=region.argument + (region.argument > 10))
-    _, m, n, *_ = x
-    yield _vector(12, reals_of_gesdd(np.minimum(m, n), np.maximum(m, n)), writes=True)
+def _extent(product: str, given: Mapping[str, Any]) -> Any:
+    return prod(
+        int(x) if x.isdecimal() else _DERIVED[x](given) if x in _DERIVED else given[x]
+        for x in product.split("*")
+    )
 
 
 def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
@@ -209,125 +93,115 @@ def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
     return np.maximum(5 * square + 7 * shortest, 2 * (longest * shortest + square) + shortest)
 
 
-def _dgeev(x: Values) -> Iterable[Region]:
-    _, right, n, _, lda, _, _, _, _, _, ldvr, _, room, _ = x
-    yield from _spectrum(3, n, lda, values=(5, 6), room=(11, room), info=13)
-    if right == b"V":
-        yield _matrix(9, n, n, ldvr, writes=True)
+_DERIVED: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "min": lambda x: np.minimum(x["m"], x["n"]),
+    "order": lambda x: x["m"] if x["side"] == b"L" else x["n"],
+    "bins": lambda x: x["points"] // 2 + 1,
+    "of_u": lambda x: x["m"] if x["jobz"] == b"A" else _DERIVED["min"](x),
+    "of_vt": lambda x: x["n"] if x["jobz"] == b"A" else _DERIVED["min"](x),
+    "reals": lambda x: reals_of_gesdd(_DERIVED["min"](x), np.maximum(x["m"], x["n"])),
+}
+"""Extents that depend on several arguments, or on a letter."""
 
 
-def _zgeev(x: Values) -> Iterable[Region]:
-    _, right, n, _, lda, _, _, _, _, ldvr, _, room, _, _ = x
-    yield from _spectrum(3, n, lda, values=(5,), room=(10, room), info=13)
-    yield _vector(12, 2 * n, writes=True)
-    if right == b"V":
-        yield _matrix(8, n, n, ldvr, writes=True)
+def _adds(beta: Any) -> bool:
+    """Whether a product is added to what is there."""
+    return not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
 
 
-def _real_gees(x: Values) -> Iterable[Region]:
-    _, _, _, n, _, lda, _, _, _, _, ldvs, _, room, _, _ = x
-    yield from _spectrum(4, n, lda, values=(7, 8), room=(11, room), info=14)
-    yield _vector(6, 1, writes=True)
-    yield _matrix(9, n, n, ldvs, writes=True)
+def _gemm(x: Values) -> Iterable[Region]:
+    flag_a, flag_b, m, n, k, _, _, lda, _, ldb, beta, _, ldc = x
+    yield _matrix(6, *((m, k) if flag_a == b"N" else (k, m)), lda, reads=True)
+    yield _matrix(8, *((k, n) if flag_b == b"N" else (n, k)), ldb, reads=True)
+    yield _matrix(11, m, n, ldc, reads=_adds(beta), writes=True)
 
 
-def _complex_gees(x: Values) -> Iterable[Region]:
-    _, _, _, n, _, lda, _, _, _, ldvs, _, room, _, _, _ = x
-    yield from _spectrum(4, n, lda, values=(7,), room=(10, room), info=14)
-    yield _vector(6, 1, writes=True)
-    yield _vector(12, n, writes=True)
-    yield _matrix(8, n, n, ldvs, writes=True)
+def _gemm_batch_strided(x: Values) -> Iterable[Region]:
+    flag_a, flag_b, m, n, k, _, _, lda, apart_a, _, ldb, apart_b, beta, _, ldc, apart_c, count = x
+    a = (m, k) if flag_a == b"N" else (k, m)
+    b = (k, n) if flag_b == b"N" else (n, k)
+    for number in range(int(np.max(count))):
+        yield _matrix(6, *a, lda, reads=True, offset=number * apart_a)
+        yield _matrix(9, *b, ldb, reads=True, offset=number * apart_b)
+        yield _matrix(13, m, n, ldc, reads=_adds(beta), writes=True, offset=number * apart_c)
 
 
-def _spectrum(
-    matrix: int, n: Any, leading: Any, *, values: Sequence[int], room: tuple[int, Any], info: int
-) -> Iterable[Region]:
-    """A matrix that is overwritten, its eigenvalues, the workspace, and the status."""
-    yield _matrix(matrix, n, n, leading, reads=True, writes=True)
-    for argument, count in (*((each, n) for each in values), room, (info, 1)):
-        yield _vector(argument, count, writes=True)
+_GETRF = "m n a:rw=m,n lda ipiv:w=min info:w=1"
+_GETRS = "trans n nrhs a:r=n,n lda ipiv:r=n b:rw=n,nrhs ldb info:w=1"
+_POTRF = "uplo n a:rw=n,n/uplo lda info:w=1"
+_GEQRF = "m n a:rw=m,n lda tau:w=min work:w=lwork lwork info:w=1"
+_GESDD = (
+    "jobz m n a:rw=m,n lda s:w=min u:w=m,of_u?jobz ldu vt:w=of_vt,n?jobz ldvt work:w=lwork lwork"
+)
+_EIGH = "jobz uplo n a:rw=n,n lda w:w=n work:w=lwork lwork"
+_GEEV = "jobvl jobvr n a:rw=n,n lda"
+_GEES = "jobvs sort select n a:rw=n,n lda sdim:w=1"
 
-
-def _fft(x: Values) -> Iterable[Region]:
-    _, outer, points, inner, _, _ = x
-    yield _vector(4, 2 * outer * points * inner, reads=True)
-    yield _vector(5, 2 * outer * points * inner, writes=True)
-
-
-def _rfft(x: Values) -> Iterable[Region]:
-    outer, points, inner, _, _ = x
-    yield _vector(3, outer * points * inner, reads=True)
-    yield _vector(4, 2 * outer * (points // 2 + 1) * inner, writes=True)
-
-
-def _irfft(x: Values) -> Iterable[Region]:
-    outer, points, inner, _, _ = x
-    yield _vector(3, 2 * outer * (points // 2 + 1) * inner, reads=True)
-    yield _vector(4, outer * points * inner, writes=True)
-
-
-_ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
+_ROUTINES: dict[str, Regions] = {
     "gemm": _gemm,
     "gemm_batch_strided": _gemm_batch_strided,
     "bgemm_batch_strided": _gemm_batch_strided,
     "hgemm_batch_strided": _gemm_batch_strided,
-    "getrf": _getrf,
-    "getrs": _getrs,
-    "getri": _getri,
-    "potrf": _potrf,
-    "laset": _laset,
-    "lacpy": _lacpy,
-    "trsv": _trsv,
-    "trsm": _trsm,
-    "gesdd": _gesdd,
-    "syevd": _syevd,
-    "gelqf": _reflectors,
-    "orglq": _of_reflectors(rows=True),
-    "fft": _fft,
-    "rfft": _rfft,
-    "irfft": _irfft,
+    "getrf": _routine(_GETRF),
+    "getrs": _routine(_GETRS),
+    "getri": _routine("n a:rw=n,n lda ipiv:r=n work:w=lwork lwork info:w=1"),
+    "potrf": _routine(_POTRF),
+    "laset": _routine("uplo m n alpha beta a:w=m,n/uplo lda"),
+    "lacpy": _routine("uplo m n a:r=m,n/uplo lda b:w=m,n/uplo ldb"),
+    "trsv": _routine("uplo trans diag n a:r=n,n/uplo lda x:rw=n incx"),
+    "trsm": _routine("side uplo trans diag m n alpha a:r=order,order/uplo lda b:rw=m,n ldb"),
+    "gesdd": _routine(f"{_GESDD} iwork:w=8*min info:w=1"),
+    "syevd": _routine(f"{_EIGH} iwork:w=liwork liwork info:w=1"),
+    "gelqf": _routine(_GEQRF),
+    "orglq": _routine("m n k a:r=k,n:w=m,n lda tau:r=k work:w=lwork lwork info:w=1"),
+    "fft": _routine("sign outer points inner x:r=2*outer*points*inner y:w=2*outer*points*inner"),
+    "rfft": _routine("outer points inner x:r=outer*points*inner y:w=2*outer*bins*inner"),
+    "irfft": _routine("outer points inner x:r=2*outer*bins*inner y:w=outer*points*inner"),
 }
 """By the names without the dtype's letter; a second letter is for the dtype of the operands."""
 
-OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]] = {
-    "zgetrf": (_getrf, frozenset({2})),
-    "zgetrs": (_getrs, frozenset({3, 6})),
-    "zpotrf": (_potrf, frozenset({2})),
-    "ztrtrs": (_trtrs, frozenset({5, 7})),
-    "zheevd": (_heevd, frozenset({3, 6})),
-    "zgesdd": (_gesdd_of_complex, frozenset({3, 6, 8, 10})),
-    "zgeqrf": (_reflectors, frozenset({2, 4, 5})),
-    "zungqr": (_of_reflectors(rows=False), frozenset({3, 5, 6})),
-    "dgeev": (_dgeev, frozenset()),
-    "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),
-    **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),
-    **dict.fromkeys(("cgees", "zgees"), (_complex_gees, frozenset({4, 7, 8, 10}))),
+_REAL_GEES = _routine(f"{_GEES} wr:w=n wi:w=n vs:w=n,n ldvs work:w=lwork lwork bwork info:w=1")
+_COMPLEX_GEES = _routine(
+    f"{_GEES} w:w=n vs:w=n,n ldvs work:w=lwork lwork rwork:w=n bwork info:w=1", "a w vs work"
+)
+
+OF_CORES: dict[str, Regions] = {
+    "zgetrf": _routine(_GETRF, "a"),
+    "zgetrs": _routine(_GETRS, "a b"),
+    "zpotrf": _routine(_POTRF, "a"),
+    "ztrtrs": _routine("uplo trans diag n nrhs a:r=n,n/uplo lda b:rw=n,nrhs ldb info:w=1", "a b"),
+    "zheevd": _routine(f"{_EIGH} rwork:w=lrwork lrwork iwork:w=liwork liwork info:w=1", "a work"),
+    "zgesdd": _routine(f"{_GESDD} rwork:w=reals iwork:w=8*min info:w=1", "a u vt work"),
+    "zgeqrf": _routine(_GEQRF, "a tau work"),
+    "zungqr": _routine("m n k a:r=m,k:w=m,n lda tau:r=k work:w=lwork lwork info:w=1", "a tau work"),
+    "dgeev": _routine(
+        f"{_GEEV} wr:w=n wi:w=n vl ldvl vr:w=n,n?jobvr ldvr work:w=lwork lwork info:w=1"
+    ),
+    "zgeev": _routine(
+        f"{_GEEV} w:w=n vl ldvl vr:w=n,n?jobvr ldvr work:w=lwork lwork rwork:w=2*n info:w=1",
+        "a w vr work",
+    ),
+    "sgees": _REAL_GEES,
+    "dgees": _REAL_GEES,
+    "cgees": _COMPLEX_GEES,
+    "zgees": _COMPLEX_GEES,
 }
-"""Routines that only CPUs have, by their full names, and which of their arguments are the
-addresses of complex numbers, whose parts alternate in memory."""
+"""Routines that only CPUs have, by their full names."""
 
 
-def _exchange(sent: int, received: int) -> Callable[[Values], Iterable[Region]]:
-    """A message that is read from one array and written to another."""
-
-    def regions(x: Values) -> Iterable[Region]:
-        yield _vector(SENT, x[sent], reads=True)
-        yield _vector(RECEIVED, x[received], writes=True)
-        yield _vector(len(x) - 1, 1, writes=True)
-
-    return regions
+def _of_pairs(region: Region) -> Region:
+    """A region of complex numbers in interleaved memory: all of it, not a triangle."""
+    rows, leading, offset = 2 * region.rows, 2 * region.leading, 2 * region.offset
+    return region._replace(rows=rows, leading=leading, offset=offset, triangle="A")
 
 
-SENT, RECEIVED = 2, 3
-"""The arguments of a message that are the addresses of the sent and the received elements."""
-
-_MESSAGES: dict[str, Callable[[Values], Iterable[Region]]] = {
-    "allreduce": _exchange(0, 0),
-    "allgather": _exchange(0, 1),
-    "reducescatter": _exchange(1, 0),
-    "alltoall": _exchange(1, 1),
-    "sendrecv": _exchange(0, 0),
-    "rank": lambda x: [_vector(0, 1, writes=True)],
+_MESSAGES: dict[str, Regions] = {
+    "allreduce": _routine("part all sent:r=part received:w=part status:w=1"),
+    "allgather": _routine("part all sent:r=part received:w=all status:w=1"),
+    "reducescatter": _routine("part all sent:r=all received:w=part status:w=1"),
+    "alltoall": _routine("part all sent:r=all received:w=all status:w=1"),
+    "sendrecv": _routine("part all sent:r=part received:w=part to from status:w=1"),
+    "rank": _routine("rank:w=1"),
 }
 """Messages by kind. Their first argument is the number of elements of a part, their second that
 of all processes' parts together."""

@@ -137,7 +137,7 @@ def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
     return terms[0]
 
 
-def linear(position: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
+def linear(position: Sequence[Scalar], shape: Sequence[Scalar | int]) -> Scalar:
     """The linear index of an element in C order."""
     number = ZERO
     for i, extent in zip(position, shape, strict=True):

@@ -18,7 +18,7 @@ from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
 from functrans.loop.statements import For, If, MatrixMultiply, Reduce, Statement, Store, While
-from functrans.loop.walk import expressions, walk
+from functrans.loop.walk import bounds, expressions, loops_of, walk
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that are data."""
@@ -164,7 +164,7 @@ class _Tally:
         self.bounding = {
             node
             for statement in walk(body)
-            for node in postorder(_bounds(statement))
+            for node in postorder(bounds(statement))
             if node.op == "index"
         }
         """The loop indices on which the extents of other loops depend."""
@@ -175,7 +175,7 @@ class _Tally:
     def statement(self, one: Statement, at: At, known: Known) -> Count:
         match one:
             case For():
-                loops = [(one.index, one.start, one.stop)]
+                loops = loops_of(one)
                 return self.loops(loops, at, lambda at: self.body(one.body, at, known.new_child()))
             case Reduce():
 
@@ -205,8 +205,8 @@ class _Tally:
         """The operations of nested loops, where ``inside`` gives those of the innermost body."""
         if not loops:
             return inside(at)
-        (index, *bounds), *rest = loops
-        start, stop = (self.number(bound, at) for bound in bounds)
+        (index, *ends), *rest = loops
+        start, stop = (self.number(end, at) for end in ends)
         if start is None or stop is None:
             return self.loops(rest, at.along(index, 0), inside)
         if index in self.bounding:
@@ -231,13 +231,3 @@ def _larger(first: Count, second: Count) -> Count:
     if isinstance(first, int) and isinstance(second, int):  # an unknown size
         return max(first, second)
     return np.maximum(first, second)
-
-
-def _bounds(statement: Statement) -> list[Scalar]:
-    """The bounds of loops."""
-    match statement:
-        case For():
-            return [statement.start, statement.stop]
-        case Reduce():
-            return [bound for _, *pair in statement.loops for bound in pair]
-    return []

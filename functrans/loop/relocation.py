@@ -20,10 +20,9 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.loop.substitution import Position
 from functrans.loop.walk import children, rebuilt
 from functrans.loop.walk import expressions as direct
-
-Position = tuple[Scalar, ...]
 
 
 class Relocation:

@@ -276,6 +276,22 @@ def band(body: Sequence[Statement]) -> tuple[For, ...]:
     return tuple(loops)
 
 
+def in_loops(loops: Sequence[For], body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Statements in loops, the outermost first, in place of their own bodies."""
+    for loop in reversed(loops):
+        body = (replace(loop, body=body),)
+    return body
+
+
+def where_true(
+    condition: Scalar, body: Sequence[Statement], otherwise: Sequence[Statement] = ()
+) -> tuple[Statement, ...]:
+    """Statements under a condition, or without it if it is known."""
+    if condition.op == "const":
+        return tuple(body if condition.attribute else otherwise)
+    return (If(condition, tuple(body), tuple(otherwise)),)
+
+
 def serial(statement: Statement) -> Statement:
     """The statement with sequential instead of parallel loops, for its whole band."""
     if not isinstance(statement, For) or not statement.parallel:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from functrans.loop.scalar import Scalar
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Statement
+from functrans.loop.statements import Buffer, Statement, load
 from functrans.loop.walk import Expressions, rebuilt
+
+Position = tuple[Scalar, ...]
+
+Element = Callable[[Buffer, Position], tuple[Buffer, Position]]
+"""Maps a buffer and indices to the element that replaces it."""
 
 
 def substituted(
@@ -32,3 +37,37 @@ def with_expressions(
         )
         for each in statements
     )
+
+
+class Rewriting:
+    """Rewrites statements: replaces leaves of expressions, and relocates elements of buffers."""
+
+    def __init__(
+        self,
+        values: Mapping[Scalar, Scalar],  # the replacements of leaves
+        element: Element,  # maps old indices to new ones, which are not rewritten again
+        simplify: Simplifier,
+    ) -> None:
+        self.values = values
+        self.element = element
+        self.simplify = simplify
+
+    def statements(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(
+            rebuilt(
+                each,
+                body=self.statements,
+                values=self.expressions,
+                indices=self.expressions,
+                element=self.element,
+                buffer=lambda one: one,
+            )
+            for each in body
+        )
+
+    def expressions(self, given: Sequence[Scalar]) -> list[Scalar]:
+        replaced = dict(self.values)
+        for node in postorder(given):
+            if node.op == "load":
+                replaced[node] = load(*self.element(node.attribute, node.args))
+        return self.simplify.substitute(given, replaced)

@@ -122,6 +122,12 @@ class Target:
         """
         return self.grid is not None
 
+    @property
+    def gpu(self) -> Grid:
+        """The threads of a GPU, where the target is one."""
+        assert self.grid is not None
+        return self.grid
+
     def lanes(self, itemsize: int) -> int:
         """The number of lanes of a vector for an item size, a power of two."""
         if self.grid is not None:

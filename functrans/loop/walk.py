@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from functrans.loop.messages import message_of
 from functrans.loop.scalar import Scalar, postorder
@@ -28,6 +29,9 @@ from functrans.loop.statements import (
 Body = tuple[Statement, ...]
 
 Expressions = Sequence[Scalar]
+
+Loop = tuple[Scalar, Scalar, Scalar]
+"""A loop's index, its start and its stop."""
 
 
 def bodies(statement: Statement) -> tuple[Body, ...]:
@@ -57,8 +61,7 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
         case For():
             return (statement.start, statement.stop)
         case Reduce():
-            bounds = [bound for _, *pair in statement.loops for bound in pair]
-            return (*bounds, *statement.values)
+            return (*bounds(statement), *statement.values)
         case If() | While():
             return (statement.condition,)
         case Call():
@@ -74,6 +77,21 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
             return tuple(i for part in parts for i in part.indices)
         case Barrier() | Await():
             return ()
+
+
+def loops_of(statement: Statement) -> tuple[Loop, ...]:
+    """The loops of a statement: their indices, with the starts and the stops."""
+    match statement:
+        case For():
+            return ((statement.index, statement.start, statement.stop),)
+        case Reduce():
+            return statement.loops
+    return ()
+
+
+def bounds(statement: Statement) -> list[Scalar]:
+    """The starts and stops of a statement's loops."""
+    return [bound for _, *pair in loops_of(statement) for bound in pair]
 
 
 def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -94,16 +112,9 @@ def scalars(statements: Iterable[Statement]) -> list[Scalar]:
 
 def bounds_of_loops(statements: Iterable[Statement]) -> tuple[set[Scalar], set[Scalar]]:
     """The locals that are starts of loops, and those that are starts or stops."""
-    starts: list[Scalar] = []
-    stops: list[Scalar] = []
-    for each in walk(statements):
-        loops = each.loops if isinstance(each, Reduce) else ()
-        if isinstance(each, For):
-            loops = ((each.index, each.start, each.stop),)
-        starts += [start for _, start, _ in loops]
-        stops += [stop for *_, stop in loops]
-    first = {node for node in postorder(starts) if node.op == "local"}
-    return first, first | {node for node in postorder(stops) if node.op == "local"}
+    loops = [loop for each in walk(statements) for loop in loops_of(each)]
+    first = {node for node in postorder(start for _, start, _ in loops) if node.op == "local"}
+    return first, first | {x for x in postorder(stop for *_, stop in loops) if x.op == "local"}
 
 
 def may_fail(statements: Iterable[Statement]) -> bool:
@@ -123,10 +134,35 @@ def passes_messages(statements: Iterable[Statement]) -> bool:
 
 def carries_a_local(loop: For) -> bool:
     """Whether an iteration changes a local declared outside (a loop-carried dependence)."""
-    inside = list(walk(loop.body))
-    declared = {x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets}
-    changed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
-    return not changed <= declared
+    return not assigned(loop.body).issubset(declared(loop.body))
+
+
+def declared(statements: Iterable[Statement]) -> list[Scalar]:
+    """The locals that are declared."""
+    return [x for each in walk(statements) if isinstance(each, (Let, Reduce)) for x in each.targets]
+
+
+def assigned(statements: Iterable[Statement]) -> set[Scalar]:
+    """The locals that are changed."""
+    return {x for each in walk(statements) if isinstance(each, Assign) for x in each.targets}
+
+
+class Access(NamedTuple):
+    """An element that statements access."""
+
+    buffer: Buffer
+    position: tuple[Scalar, ...]
+    is_store: bool
+
+
+def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterator[Access]:
+    """The elements that statements, and expressions after them, read and write."""
+    for node in (*scalars(body), *postorder(values)):
+        if node.op == "load":
+            yield Access(node.attribute, node.args, False)
+    for statement in walk(body):
+        if isinstance(statement, Store):
+            yield Access(statement.target, statement.indices, True)
 
 
 def loaded(statements: Iterable[Statement]) -> set[Buffer]:

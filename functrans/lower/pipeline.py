@@ -312,34 +312,35 @@ def _inside(target: Target) -> Target:
     return replace(target, in_loop=True)
 
 
+OF_ROOTS = (checks.roots_read_what_is_made, printing.roots)
+OF_NESTS = (checks.nests_read_what_is_made, printing.nests)
+OF_STEPS = (checks.steps_fit_kernels, printing.kernels)
+"""The check and the printer of what a stage leaves."""
+
 CPU_PIPELINE = Pipeline(
     graph=(
         Stage("rewriting", rewriting, checks.graph_is_typed, printing.graph),
         Stage("materialisation", materialisation, checks.kept_is_made, printing.kept),
     ),
     loops=(
-        Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
-        Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
-              printing.roots),
+        Stage("selection", selection, *OF_ROOTS),
+        Stage("reduction splitting", reduction_splitting, *OF_ROOTS),
         Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
-        Stage("loop generation", loop_generation, checks.nests_read_what_is_made, printing.nests),
-        Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
+        Stage("loop generation", loop_generation, *OF_NESTS),
+        Stage("merging", merging, *OF_NESTS),
     ),
     kernels=(
-        Stage("row fusion", row_fusion, checks.nests_read_what_is_made, printing.nests),
-        Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
-        Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
-        Stage("buffer reuse", buffer_reuse, checks.nests_read_what_is_made, printing.nests),
-        Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made,
-              printing.nests),
-        Stage("strength reduction", strength_reduction, checks.nests_read_what_is_made,
-              printing.nests),
-        Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,
-              printing.kernels),
+        Stage("row fusion", row_fusion, *OF_NESTS),
+        Stage("work sharing", work_sharing, *OF_NESTS),
+        Stage("buffer donation", buffer_donation, *OF_NESTS),
+        Stage("buffer reuse", buffer_reuse, *OF_NESTS),
+        Stage("loop distribution", loop_distribution, *OF_NESTS),
+        Stage("strength reduction", strength_reduction, *OF_NESTS),
+        Stage("kernel construction", kernel_construction, *OF_STEPS),
     ),
     memory=(Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),),
     inside=_inside,
-)  # fmt: skip
+)
 """The stages for a CPU."""
 
 STAGES = CPU_PIPELINE.stages

@@ -64,15 +64,8 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
         outs, axes = batched_outputs(
             restricted.graph, [*needed, vectors], [*(None for _ in needed), 0], count
         )
-        pairs = iter(zip(outs, axes, strict=True))
-        blocks = []
-        for out, nonzero in zip(graph.out_avals, restricted.nonzero, strict=True):
-            if nonzero:
-                block, axis = next(pairs)
-                blocks.append(place(block, axis, len(out.shape), count))
-            else:
-                blocks.append(zeros((*out.shape, count), out.dtype))
-        return blocks
+        ends = [aval.ndim for aval in graph.out_avals]
+        return _placed(outs, axes, graph.out_avals, restricted.nonzero, ends, count)
 
     return rewrite(run, [*graph.in_avals[:residuals], _START])
 
@@ -101,17 +94,28 @@ def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
             outs, axes = batched_outputs(
                 transposed, [*known, vectors], [*(None for _ in known), 0], count
             )
-        pairs = iter(zip(outs, axes, strict=True))
-        blocks = []
-        for aval, flag in zip(graph.in_avals[residuals:], nonzero, strict=True):
-            if flag:
-                block, axis = next(pairs)
-                blocks.append(place(block, axis, 0, count))
-            else:
-                blocks.append(zeros((count, *aval.shape), aval.dtype))
-        return blocks
+        avals = graph.in_avals[residuals:]
+        return _placed(outs, axes, avals, nonzero, [0] * len(avals), count)
 
     return rewrite(run, [*graph.in_avals[:residuals], _START])
+
+
+def _placed(
+    outs: Sequence[Any],
+    axes: Sequence[int | None],
+    avals: Sequence[Aval],
+    nonzero: Sequence[bool],  # which of the arrays are among ``outs``; the others are zero
+    places: Sequence[int],  # the axis of each array that directions get
+    count: int,
+) -> list[Any]:
+    """The derivatives of arrays in ``count`` directions."""
+    found = iter(zip(outs, axes, strict=True))
+    return [
+        place(*next(found), at, count)
+        if flag
+        else zeros((*aval.shape[:at], count, *aval.shape[at:]), aval.dtype)
+        for aval, flag, at in zip(avals, nonzero, places, strict=True)
+    ]
 
 
 @rewriting(512)

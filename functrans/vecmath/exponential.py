@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, fma, unlikely, where
+from functrans.vecmath.logarithm import LN2
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -37,9 +38,6 @@ class _Table(NamedTuple):
     """From here down ``e**x`` rounds to zero."""
     highest: float
     """From here up it is infinite."""
-    ln2_high: float
-    """``k * ln2_high`` subtracts exactly."""
-    ln2_low: float
     exp: tuple[float, ...]
     """``(e**r - 1 - r) / r**2``, error relative to ``e**r``."""
     expm1: tuple[float, ...]
@@ -52,8 +50,6 @@ _TABLES: dict[Format, _Table] = {
     FLOAT64: _Table(
         lowest=-746.0,
         highest=710.0,
-        ln2_high=0.6931471805599453,
-        ln2_low=2.3190468138462996e-17,
         exp=(
             0.5000000000000011, 0.1666666666666654, 0.0416666666665382, 0.008333333333474717,
             0.0013888888940762135, 0.00019841269481998732, 2.4801496128959518e-05,
@@ -75,8 +71,6 @@ _TABLES: dict[Format, _Table] = {
     FLOAT32: _Table(
         lowest=-104.0,
         highest=89.0,
-        ln2_high=0.6931471824645996,
-        ln2_low=-1.9046542121259336e-09,
         exp=(
             0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369196206331253,
             0.0013839039020240307,
@@ -109,9 +103,9 @@ def clamp(x: Scalar, low: float, high: float) -> Scalar:
 def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """``k`` (as a float and as an integer) and ``r`` of ``x = k ln 2 + r``."""
     form = format_of(x)
-    table = _TABLES[form]
+    high, low = LN2[form]
     k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    return k, exponent, fma(-k, table.ln2_low, fma(-k, table.ln2_high, x))
+    return k, exponent, fma(-k, low, fma(-k, high, x))
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
@@ -142,8 +136,8 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     table = _TABLES[form]
     clamped = clamp(argument[0], table.lowest, table.highest)
     k, _ = round_with_integer(fma(clamped, LOG2_E, form.rounder))
-    exact = fma(-k, table.ln2_high, clamped)
-    subtracted, rest = fast_two_sum(exact, k * -table.ln2_low)
+    ln2, ln2_low = LN2[form]
+    subtracted, rest = fast_two_sum(fma(-k, ln2, clamped), k * -ln2_low)
     r, r_low = fast_two_sum(subtracted, argument[1])
     less_one, low = fast_two_sum(r, fma(polynomial(r, table.expm1) * r, r, r_low + rest))
     return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), k

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
+from functrans.loop.scalar import Scalar, const, copysign, eq, floor, fma, unlikely, where
 from functrans.vecmath.logarithm import is_ordinary, log, log_pair
-from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
+from functrans.vecmath.polynomial import horner, in_float64, polynomial
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
 # lgamma(x) / ((x - 1) (x - 2)) in x - 1.625, between 0.75 and 2.5
@@ -86,7 +86,9 @@ def _lgamma_positive(x: Scalar) -> Scalar:
     return where(large, where(x < np.inf, stirling, x), small)
 
 
-def _lgamma(x: Scalar) -> Scalar:
+@in_float64
+def lgamma(x: Scalar) -> Scalar:
+    """``log(abs(gamma(x)))``; infinite at zero and at the negative integers."""
     a = abs(x)
     negative = x < 0
     positive = _lgamma_positive(where(negative, a + 1.0, a))
@@ -94,12 +96,6 @@ def _lgamma(x: Scalar) -> Scalar:
     reflected = (LOG_PI - log(abs(sinpi(a)))) - positive
     reflected = where(eq(floor(a), a), np.inf, reflected)
     return unlikely(negative, reflected, positive)
-
-
-@floating
-def lgamma(x: Scalar) -> Scalar:
-    """``log(abs(gamma(x)))``; infinite at zero and at the negative integers."""
-    return convert(_lgamma(convert(x, FLOAT64.dtype)), x.dtype)
 
 
 def _digamma_positive(x: Scalar) -> Scalar:
@@ -126,7 +122,9 @@ def _digamma_positive(x: Scalar) -> Scalar:
     return where(large, log(x) + series, centre + quotient)
 
 
-def _digamma(x: Scalar) -> Scalar:
+@in_float64
+def digamma(x: Scalar) -> Scalar:
+    """The derivative of lgamma; NaN at the negative integers."""
     a = abs(x)
     negative = x < 0
     positive = _digamma_positive(where(negative, a + 1.0, a))
@@ -134,9 +132,3 @@ def _digamma(x: Scalar) -> Scalar:
     reflected = where(eq(floor(a), a), np.nan, reflected)
     result = unlikely(negative, reflected, positive)
     return where(eq(x, 0), copysign(const(np.inf, x.dtype), -x), result)
-
-
-@floating
-def digamma(x: Scalar) -> Scalar:
-    """The derivative of lgamma; NaN at the negative integers."""
-    return convert(_digamma(convert(x, FLOAT64.dtype)), x.dtype)

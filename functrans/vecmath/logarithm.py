@@ -73,6 +73,7 @@ LN2: dict[Format, tuple[float, float]] = {
     FLOAT64: (0.6931471805599453, 2.3190468138462996e-17),
     FLOAT32: (0.6931471824645996, -1.9046542121259336e-09),
 }
+"""ln(2) as a pair: multiples of the first number by an exponent are subtracted exactly."""
 
 
 class Split(NamedTuple):

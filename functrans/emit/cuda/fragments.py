@@ -8,10 +8,14 @@ and 64-bit elements are read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import product
 
 from functrans.loop.fragments import COLUMNS, ROWS, SUMS, WARP, terms
 from functrans.loop.statements import MatrixMultiply, Panel
+
+Fragments = list[list[str]]
+"""The names of a thread's registers of each fragment of an operand."""
 
 _SIDE = 8
 """The rows and the columns of a matrix that `matrices` reads."""
@@ -28,20 +32,15 @@ def multiplied(
 ) -> Iterator[str]:
     """The lines of a product."""
     read = _in_words if statement.dtype.itemsize == 2 else _one_by_one
-    operands: list[list[list[str]]] = []
+    operands: list[Fragments] = []
     for panel, tile, corner, height in zip(
         (statement.left, statement.right), tiles, corners, (ROWS, COLUMNS), strict=True
     ):
-        found: list[list[str]] = []
-        yield from read(panel, height, tile, corner, lane, unique, statement.rounded, found)
+        found = yield from read(panel, height, tile, corner, lane, unique, statement.rounded)
         operands.append(found)
-    left, right = operands
-    places = iter(range(0, len(sums), SUMS))
-    for a in left:
-        for b in right:
-            first = next(places)
-            own = ", ".join(sums[first : first + SUMS])
-            yield f"{own} = {function}({own}, {', '.join((*a, *b))})"
+    for number, (a, b) in enumerate(product(*operands)):
+        own = ", ".join(sums[number * SUMS : (number + 1) * SUMS])
+        yield f"{own} = {function}({own}, {', '.join((*a, *b))})"
 
 
 def _in_words(
@@ -52,8 +51,7 @@ def _in_words(
     lane: str,
     unique: Callable[[str], str],
     rounded: bool,
-    found: list[list[str]],
-) -> Iterator[str]:
+) -> Generator[str, None, Fragments]:
     """Fragments of 16-bit elements, two in a register."""
     # the half of the 16 rows, and of the 16 terms, to which the row of this thread belongs
     halves = [f"irem(idiv({lane}, {_SIDE}), 2)", f"irem(idiv({lane}, {2 * _SIDE}), 2)"]
@@ -65,11 +63,13 @@ def _in_words(
         f" + {row} * {_SIDE * panel.apart} + {term} * {_SIDE * panel.terms_apart}"
     )
     name = "matrices" if panel.terms_apart == 1 else "matrices_transposed"
+    found: Fragments = []
     for first in range(0, panel.rows, ROWS):
         words = [unique("a" if height == ROWS else "b") for _ in range(4)]
         yield f"{', '.join(words)} = {name}({tile}, {_behind(place, first * panel.apart)})"
         each = 4 * height // ROWS
         found += [words[i : i + each] for i in range(0, 4, each)]
+    return found
 
 
 def _one_by_one(
@@ -80,8 +80,7 @@ def _one_by_one(
     lane: str,
     unique: Callable[[str], str],
     rounded: bool,
-    found: list[list[str]],
-) -> Iterator[str]:
+) -> Generator[str, None, Fragments]:
     """Fragments of wider elements, one in a register.
 
     A thread has the rows that begin at its index in the warp // 4, 8 apart, and the terms that
@@ -93,6 +92,7 @@ def _one_by_one(
         f"{place} = {corner} + irem(idiv({lane}, 4), {WARP // 4}) * {panel.apart}"
         f" + irem({lane}, 4) * {panel.terms_apart}"
     )
+    found: Fragments = []
     for first in range(0, panel.rows, height):
         words: list[str] = []
         for term in range(0, terms(panel.corner.target.dtype), 4):
@@ -102,6 +102,7 @@ def _one_by_one(
                 word = f"{tile}[{_behind(place, offset)}]"
                 yield f"{words[-1]} = {f'as_tf32({word})' if rounded else word}"
         found.append(words)
+    return found
 
 
 def _behind(place: str, offset: int) -> str:

@@ -39,69 +39,30 @@ class Name(NamedTuple):
     """Whether its operands must be literals."""
 
 
-def _alike(*dtypes: str) -> Rule:
-    """A rule for operands of one dtype out of the given ones, which is also the result's."""
-    return lambda *kinds: kinds[0] if len({*kinds}) == 1 and kinds[0] in dtypes else None
+def _cases(signature: str, *dtypes: str) -> dict[tuple[str, ...], str]:
+    """A signature like "bool T T -> T", for each dtype T of the given ones."""
+    takes, _, gives = signature.partition("->")
+    return {
+        tuple(kind.replace("T", dtype) for kind in takes.split()): gives.strip().replace("T", dtype)
+        for dtype in dtypes or ("",)
+    }
 
 
-def _of(result: str, *dtypes: str) -> Rule:
-    return lambda kind: result if kind in dtypes else None
-
-
-def _no_operands(result: str) -> Rule:
-    return lambda: result
-
-
-def _where(condition: str, x: str, y: str) -> str | None:
-    return _alike(*NUMBERS)(x, y) if condition == "bool" else None
-
-
-def _checked(position: str, extent: str, flag: str) -> str | None:
-    return position if (position, extent, flag) == ("int64", "int64", "int64*") else None
-
-
-def _required(condition: str, value: str, status: str, flag: str) -> str | None:
-    fine = (condition, status, flag) == ("bool", "int64", "int64*")
-    return value if fine and value in NUMBERS else None
+def _rule(signature: str, *dtypes: str) -> Rule:
+    cases = _cases(signature, *dtypes)
+    return lambda *kinds: cases.get(kinds)
 
 
 def _bits_as(result: str) -> Rule:
     size = np.dtype(result).itemsize
-    return lambda kind: result if kind in SIZED and np.dtype(kind).itemsize == size else None
+    return _rule(f"T -> {result}", *(kind for kind in SIZED if np.dtype(kind).itemsize == size))
 
 
-def _read(pointer: str, position: str) -> str | None:
-    return pointer[:-1] if pointer.endswith("*") and position == "int64" else None
-
-
-def _fits(pointer: str, position: str, count: int) -> bool:
-    if not pointer.endswith("*") or position != "int64":
-        return False
-    return np.dtype(pointer[:-1]).itemsize * count <= memory.WIDEST
-
-
-def _load(count: int) -> Rule:
-    def rule(pointer: str, position: str) -> str | None:
-        return f"{pointer[:-1]} x {count}" if _fits(pointer, position, count) else None
-
-    return rule
-
-
-def _store(count: int) -> Rule:
-    def rule(pointer: str, position: str, *values: str) -> str | None:
-        fits = _fits(pointer, position, count)
-        return "none" if fits and {*values} == {pointer[:-1]} else None
-
-    return rule
-
-
-def _copy(target: str, position: str, source: str, start: str) -> str | None:
-    fine = target.endswith("*") and target == source
-    return "none" if fine and (position, start) == ("int64", "int64") else None
-
-
-def _copy_where(target: str, position: str, source: str, start: str, where: str) -> str | None:
-    return _copy(target, position, source, start) if where == "bool" else None
+def _at_once(signature: str, count: int) -> Rule:
+    """A rule for so many elements, if a thread accesses as many bytes at once."""
+    kinds = (*INTEGERS, *FLOATS)
+    fitting = (kind for kind in kinds if np.dtype(kind).itemsize * count <= memory.WIDEST)
+    return _rule(signature, *fitting)
 
 
 def _await(behind: Any) -> str | None:
@@ -109,33 +70,15 @@ def _await(behind: Any) -> str | None:
 
 
 def _atomic(op: str) -> Rule:
-    takes = INTEGERS if op in ("and", "or", "xor") else (*INTEGERS, *FLOATS)
-    lying = {"bool": "uint8"} | ({} if op in ("and", "or", "xor") else {"float32": "uint16"})
-
-    def rule(pointer: str, position: str, value: str) -> str | None:
-        if not pointer.endswith("*") or position != "int64":
-            return None
-        element = pointer[:-1]
-        fits = (element == value and value in takes) or lying.get(value) == element
-        return "none" if fits else None
-
-    return rule
-
-
-def _shuffle(value: str, count: str) -> str | None:
-    return value if value in NUMBERS and count == "int64" else None
-
-
-def _matrices(pointer: str, position: str) -> str | None:
-    return "uint32 x 4" if (pointer, position) == ("uint16*", "int64") else None
+    cases = _cases("T* int64 T -> none", *INTEGERS) | _cases("uint8* int64 bool -> none")
+    if op not in ("and", "or", "xor"):
+        cases |= _cases("T* int64 T -> none", *FLOATS) | _cases("uint16* int64 float32 -> none")
+    return lambda *kinds: cases.get(kinds)
 
 
 def _mma(shape: tensor_cores.Shape) -> Name:
     """A product of fragments: a thread's accumulators, and its elements of the operands."""
-
-    def rule(*kinds: str) -> str | None:
-        return f"{shape.sums} x {SUMS}" if kinds == shape.operands else None
-
+    rule = _rule(f"{' '.join(shape.operands)} -> {shape.sums} x {SUMS}")
     letters = (("c", SUMS), ("a", shape.left), ("b", shape.right))
     parameters = [f"{letter}{i}" for letter, count in letters for i in range(count)]
     return Name(" ".join(parameters), rule, tensor_cores.mma(shape))
@@ -159,74 +102,90 @@ def _one(rule: Rule, code: numbers.Code) -> Name:
     return Name("x", rule, code)
 
 
-_ANY, _INTEGER, _FLOAT = _alike(*NUMBERS), _alike(*INTEGERS), _alike(*FLOATS)
+_ONE_FLOAT, _TWO_FLOATS = _rule("T -> T", *FLOATS), _rule("T T -> T", *FLOATS)
+_ANY, _INTEGERS = _rule("T T -> T", *NUMBERS), _rule("T T -> T", *INTEGERS)
+_ONE_SINGLE, _COPY = _rule("float32 -> float32"), _rule("T* int64 T* int64 -> none", *NUMBERS)
+_COPY_WHERE = _rule("T* int64 T* int64 bool -> none", *NUMBERS)
+_SHUFFLE, _MATRICES = _rule("T int64 -> T", *NUMBERS), _rule("uint16* int64 -> uint32 x 4")
+_REGISTER, _BARRIER = _rule("-> int64"), _rule("-> none")
 _WIDTHS = (2, 4, 8, 16)
 _ATOMIC = ("add", "mul", "min", "max", "and", "or", "xor")
 
 TABLE: dict[str, Name] = {
-    "where": Name("condition x y", _where, numbers.where),
+    "where": Name("condition x y", _rule("bool T T -> T", *NUMBERS), numbers.where),
     "min": _two(_ANY, numbers.extremum("<")),
     "max": _two(_ANY, numbers.extremum(">")),
-    "half_min": _two(_FLOAT, numbers.extremum("<=")),
-    "half_max": _two(_FLOAT, numbers.extremum(">=")),
-    "checked": Name("position extent flag", _checked, numbers.checked),
-    "required": Name("condition value status flag", _required, numbers.required),
-    "fma": Name("x y z", _FLOAT, numbers.fma),
-    "sqrt": _one(_FLOAT, numbers.llvm("sqrt")),
-    "copysign": _two(_FLOAT, numbers.llvm("copysign")),
-    "ratio": _two(_alike("float32"), numbers.ratio),
-    "idiv": _two(_INTEGER, numbers.division),
-    "irem": _two(_alike(*INTEGERS, *FLOATS), numbers.remainder),
-    "shl": _two(_INTEGER, numbers.shift("shl")),
-    "shr": _two(_INTEGER, numbers.shift("ashr")),
-    "lshr": _two(_INTEGER, numbers.shift("lshr")),
-    "rotl": _two(_INTEGER, numbers.rotation),
-    "as_int64": _one(_of("int64", *FLOATS), numbers.truncated),
-    "as_int32": _one(_of("int32", *FLOATS), numbers.truncated),
-    "as_uint64": _one(_of("uint64", *FLOATS), numbers.as_uint64),
-    "half": Name("bits", _of("float32", "uint16"), numbers.half),
-    "half_bits": _one(_of("uint16", "float32"), numbers.half_bits),
-    "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half),
-    "as_tf32": _one(_of("float32", "float32"), tensor_cores.as_tf32),
-    "half_of_double": _one(_of("float32", "float64"), numbers.rounded_to_half),
-    "floor": _one(_FLOAT, numbers.llvm("floor")),
-    "ceil": _one(_FLOAT, numbers.llvm("ceil")),
-    "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc")),
-    "rint": _one(_FLOAT, numbers.libdevice("__nv_rint")),
-    "fast_exp": _one(_of("float32", "float32"), numbers.fast_exp),
+    "half_min": _two(_TWO_FLOATS, numbers.extremum("<=")),
+    "half_max": _two(_TWO_FLOATS, numbers.extremum(">=")),
+    "checked": Name("position extent flag", _rule("int64 int64 int64* -> int64"), numbers.checked),
+    "required": Name(
+        "condition value status flag",
+        _rule("bool T int64 int64* -> T", *NUMBERS),
+        numbers.required,
+    ),
+    "fma": Name("x y z", _rule("T T T -> T", *FLOATS), numbers.fma),
+    "sqrt": _one(_ONE_FLOAT, numbers.llvm("sqrt")),
+    "copysign": _two(_TWO_FLOATS, numbers.llvm("copysign")),
+    "ratio": _two(_rule("float32 float32 -> float32"), numbers.ratio),
+    "idiv": _two(_INTEGERS, numbers.division),
+    "irem": _two(_rule("T T -> T", *INTEGERS, *FLOATS), numbers.remainder),
+    "shl": _two(_INTEGERS, numbers.shift("shl")),
+    "shr": _two(_INTEGERS, numbers.shift("ashr")),
+    "lshr": _two(_INTEGERS, numbers.shift("lshr")),
+    "rotl": _two(_INTEGERS, numbers.rotation),
+    "as_int64": _one(_rule("T -> int64", *FLOATS), numbers.truncated),
+    "as_int32": _one(_rule("T -> int32", *FLOATS), numbers.truncated),
+    "as_uint64": _one(_rule("T -> uint64", *FLOATS), numbers.as_uint64),
+    "half": Name("bits", _rule("uint16 -> float32"), numbers.half),
+    "half_bits": _one(_rule("float32 -> uint16"), numbers.half_bits),
+    "as_half": _one(_ONE_SINGLE, numbers.rounded_to_half),
+    "as_tf32": _one(_ONE_SINGLE, tensor_cores.as_tf32),
+    "half_of_double": _one(_rule("float64 -> float32"), numbers.rounded_to_half),
+    "floor": _one(_ONE_FLOAT, numbers.llvm("floor")),
+    "ceil": _one(_ONE_FLOAT, numbers.llvm("ceil")),
+    "trunc": _one(_ONE_FLOAT, numbers.libdevice("__nv_trunc")),
+    "rint": _one(_ONE_FLOAT, numbers.libdevice("__nv_rint")),
+    "fast_exp": _one(_ONE_SINGLE, numbers.fast_exp),
     **{f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as) for name in SIZED},
-    "read": Name("x position", _read, memory.read),
-    **{f"load{n}": Name("x position", _load(n), memory.load(n)) for n in _WIDTHS},
-    **{f"read{n}": Name("x position", _load(n), memory.load(n, constant=True)) for n in _WIDTHS},
+    "read": Name("x position", _rule("T* int64 -> T", *NUMBERS), memory.read),
+    **{
+        f"{kind}{n}": Name(
+            "x position",
+            _at_once(f"T* int64 -> T x {n}", n),
+            memory.load(n, constant=kind == "read"),
+        )
+        for kind in ("load", "read")
+        for n in _WIDTHS
+    },
     **{
         f"store{n}": Name(
             " ".join(["x", "position", *(f"value{i}" for i in range(n))]),
-            _store(n),
+            _at_once(f"T* int64 {'T ' * n} -> none", n),
             memory.store(n),
         )
         for n in _WIDTHS
     },
     **{f"atomic_{op}": Name("x position value", _atomic(op), memory.atomic(op)) for op in _ATOMIC},
-    "copy": Name("x position y start", _copy, asynchronous.copy()),
-    "copy4": Name("x position y start", _copy, asynchronous.copy(nbytes=4)),
-    "copy8": Name("x position y start", _copy, asynchronous.copy(nbytes=8)),
-    "copy_if": Name("x position y start condition", _copy_where, asynchronous.copy("if")),
-    "copy_or_zero": Name("x position y start condition", _copy_where, asynchronous.copy("or_zero")),
+    "copy": Name("x position y start", _COPY, asynchronous.copy()),
+    "copy4": Name("x position y start", _COPY, asynchronous.copy(nbytes=4)),
+    "copy8": Name("x position y start", _COPY, asynchronous.copy(nbytes=8)),
+    "copy_if": Name("x position y start condition", _COPY_WHERE, asynchronous.copy("if")),
+    "copy_or_zero": Name("x position y start condition", _COPY_WHERE, asynchronous.copy("or_zero")),
     "await_copies": Name("behind", _await, asynchronous.await_copies, literal=True),
     "shared": Name("dtype count", _space, memory.shared, literal=True),
     "dynamic_shared": Name("dtype start", _dynamic, memory.dynamic_shared, literal=True),
     "local": Name("dtype count", _space, memory.local, literal=True),
-    "thread": Name("", _no_operands("int64"), teams.special_register("tid.x")),
-    "threads": Name("", _no_operands("int64"), teams.special_register("ntid.x")),
-    "block": Name("", _no_operands("int64"), teams.special_register("ctaid.x")),
-    "blocks": Name("", _no_operands("int64"), teams.special_register("nctaid.x")),
-    "barrier": Name("", _no_operands("none"), teams.barrier),
-    "warp_barrier": Name("", _no_operands("none"), teams.warp_barrier),
-    "shuffle": Name("value lane", _shuffle, teams.shuffle(teams.INDEX)),
-    "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN)),
-    "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR)),
-    "matrices": Name("x position", _matrices, tensor_cores.matrices(transposed=False)),
-    "matrices_transposed": Name("x position", _matrices, tensor_cores.matrices(transposed=True)),
+    "thread": Name("", _REGISTER, teams.special_register("tid.x")),
+    "threads": Name("", _REGISTER, teams.special_register("ntid.x")),
+    "block": Name("", _REGISTER, teams.special_register("ctaid.x")),
+    "blocks": Name("", _REGISTER, teams.special_register("nctaid.x")),
+    "barrier": Name("", _BARRIER, teams.barrier),
+    "warp_barrier": Name("", _BARRIER, teams.warp_barrier),
+    "shuffle": Name("value lane", _SHUFFLE, teams.shuffle(teams.INDEX)),
+    "shuffle_down": Name("value count", _SHUFFLE, teams.shuffle(teams.DOWN)),
+    "shuffle_xor": Name("value count", _SHUFFLE, teams.shuffle(teams.XOR)),
+    "matrices": Name("x position", _MATRICES, tensor_cores.matrices(transposed=False)),
+    "matrices_transposed": Name("x position", _MATRICES, tensor_cores.matrices(transposed=True)),
     **{f"mma_{kind}": _mma(shape) for kind, shape in tensor_cores.SHAPES.items()},
 }
 

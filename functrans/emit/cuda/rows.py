@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.emit.printer import in_memory
-from functrans.loop.scalar import BOOL, postorder
-from functrans.loop.statements import Buffer, Kernel, MatrixMultiply, Store
-from functrans.loop.walk import expressions, walk
+from functrans.loop.scalar import BOOL
+from functrans.loop.statements import Buffer, Kernel, MatrixMultiply
+from functrans.loop.walk import accesses, walk
 
 
 def stored_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
@@ -17,16 +17,9 @@ def stored_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 def registers_of(kernel: Kernel) -> set[Buffer]:
     """Private rows that are only accessed at constant positions: a variable for each element."""
-    varying: set[Buffer] = set()
-    for statement in walk(kernel.body):
-        elements = [
-            (node.attribute, node.args)
-            for node in postorder(expressions(statement))
-            if node.op == "load"
-        ]
-        if isinstance(statement, Store):
-            elements.append((statement.target, statement.indices))
-        if isinstance(statement, MatrixMultiply):
-            elements.append((statement.sums.target, statement.sums.indices))
-        varying |= {one for one, indices in elements if any(i.op != "const" for i in indices)}
-    return set(kernel.private) - varying
+    products = [x.sums for x in walk(kernel.body) if isinstance(x, MatrixMultiply)]
+    elements = [(one, position) for one, position, _ in accesses(kernel.body)]
+    elements += [(each.target, each.indices) for each in products]
+    return set(kernel.private) - {
+        one for one, position in elements if any(i.op != "const" for i in position)
+    }

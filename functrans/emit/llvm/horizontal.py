@@ -15,7 +15,6 @@ import numpy as np
 
 from functrans.emit.llvm.scalar import Operations
 from functrans.emit.llvm.text import BOOL, Value, register_type
-from functrans.emit.llvm.transposition import chosen
 from functrans.loop.statements import Reduce
 
 BLOCK = 16
@@ -105,5 +104,5 @@ def _with_those_beyond(
     """Some lanes of two vectors, combined with those at a distance beyond."""
     kind = register_type(dtype, lanes)
     high = [lane + distance for lane in low]
-    found = [Value(chosen(ops.writer, pair, kind, each), len(low)) for each in (low, high)]
+    found = [Value(ops.writer.chosen(pair, kind, each), len(low)) for each in (low, high)]
     return ops.apply(op, dtype, found, [dtype] * 2)

@@ -13,7 +13,7 @@ from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.memory import place
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import memory_type
-from functrans.emit.llvm.transposition import chosen, step_between, transposed
+from functrans.emit.llvm.transposition import step_between, transposed
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import const, postorder
 from functrans.loop.simplify import Simplifier
@@ -135,7 +135,7 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
         rows = vectors
         if count < lanes:
             lanes_of_block = range(block, block + count)
-            rows = [chosen(ex.writer, (each, "poison"), whole, lanes_of_block) for each in vectors]
+            rows = [ex.writer.chosen((each, "poison"), whole, lanes_of_block) for each in vectors]
         for lane, row in enumerate(transposed(ex.writer, rows, row_type)):
             if block or lane:
                 here = ex.writer.define(f"getelementptr {element}, ptr {here}, i64 {stride}")
@@ -154,17 +154,17 @@ def _interleaved(
         while len(joined) > 2:
             half, order = len(joined) // 2, _alternating(2, length)
             pairs = zip(joined[:half], joined[half:], strict=True)
-            joined = [chosen(ex.writer, pair, kind, order) for pair in pairs]
+            joined = [ex.writer.chosen(pair, kind, order) for pair in pairs]
             length *= 2
             kind = memory_type(target.dtype, length)
-        return chosen(ex.writer, (joined[0], joined[1]), kind, _alternating(2, length))
+        return ex.writer.chosen((joined[0], joined[1]), kind, _alternating(2, length))
     while len(joined) > 2:
         joined += ["poison"] * (len(joined) % 2)
         pairs = zip(joined[::2], joined[1::2], strict=True)
-        joined = [chosen(ex.writer, pair, kind, range(2 * length)) for pair in pairs]
+        joined = [ex.writer.chosen(pair, kind, range(2 * length)) for pair in pairs]
         length *= 2
         kind = memory_type(target.dtype, length)
-    return chosen(ex.writer, (joined[0], joined[1]), kind, _alternating(count, lanes))
+    return ex.writer.chosen((joined[0], joined[1]), kind, _alternating(count, lanes))
 
 
 def _alternating(count: int, lanes: int) -> list[int]:

@@ -34,7 +34,7 @@ from functrans.emit.llvm.text import (
     memory_type,
     register_type,
 )
-from functrans.emit.llvm.unrolling import few_copies, is_written_out
+from functrans.emit.llvm.unrolling import is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
 from functrans.loop.nodes import identity
@@ -53,7 +53,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import loaded, may_fail, stored, walk
+from functrans.loop.walk import assigned, loaded, may_fail, stored
 
 ENTRY = "kernel"
 
@@ -72,12 +72,7 @@ class _Emitter:
         self.writer = Writer(instructions)
         self.depth = 0  # the number of loops around the current statement
         self.polls = False
-        self.assigned = {
-            target
-            for statement in walk(kernel.body)
-            if isinstance(statement, Assign)
-            for target in statement.targets
-        }
+        self.assigned = assigned(kernel.body)
         pointers = {buffer: f"%b{i}" for i, buffer in enumerate(kernel.buffers)}
         for buffer in kernel.scratch:
             pointers[buffer] = self._scratch(buffer)
@@ -351,12 +346,6 @@ class _Emitter:
                 with self._vector(statement.index, lanes, base):
                     ex.load_together(statement.body)
                     self._statements(statement.body)
-            return
-        copies = few_copies(statement)
-        for number in copies:
-            with ex.scope(), self._vector(statement.index, lanes, str(number)):
-                self._statements(statement.body)
-        if copies:
             return
         for base, mask in self._blocks(start, stop, statement, lanes):
             if is_in_parts(statement):

@@ -6,7 +6,7 @@ depending on how its position in memory changes with the loop index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -26,7 +26,7 @@ from functrans.emit.llvm.text import (
     steps,
     suffix,
 )
-from functrans.emit.llvm.transposition import Neighbours, chosen, neighbours, transposed
+from functrans.emit.llvm.transposition import Neighbours, neighbours, transposed
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, postorder
@@ -208,7 +208,7 @@ class Memory:
             return self.writer.define(f"load {kind}, ptr {pointer}, align {align}")
         mask = self.mask
         if count > 1:
-            mask = chosen(self.writer, (mask, mask), masks, [n // count for n in range(total)])
+            mask = self.writer.chosen((mask, mask), masks, [n // count for n in range(total)])
         arguments = [
             ("ptr", pointer),
             ("i32", str(align)),
@@ -220,8 +220,10 @@ class Memory:
 
     def _load_backwards(self, node: Scalar, vector: Vector) -> Value:
         """Load the vector that ends at the first lane's element, and reverse it."""
-        loaded = self._loaded_at(node, 1 - vector.lanes, vector.lanes)
-        return self._picked(node, loaded, loaded, range(vector.lanes - 1, -1, -1))
+        lanes = vector.lanes
+        loaded, kind = self._loaded_at(node, 1 - lanes, lanes), memory_type(node.dtype, lanes)
+        picked = self.writer.chosen((loaded, loaded), kind, range(lanes - 1, -1, -1))
+        return Value(self.from_memory(picked, node.dtype, lanes), lanes)
 
     def _load_strided(self, node: Scalar, vector: Vector, stride: int) -> Value:
         """Load all elements from the first to the last in as many vectors, and pick every n-th.
@@ -239,9 +241,8 @@ class Memory:
             part = self._loaded_at(node, starts[number] - first, lanes)
             before = number * lanes
             source = [x if x < before else lanes + x - starts[number] for x in where]
-            picked = chosen(
-                self.writer, (picked, part), kind, [min(x, 2 * lanes - 1) for x in source]
-            )
+            source = [min(x, 2 * lanes - 1) for x in source]
+            picked = self.writer.chosen((picked, part), kind, source)
             where = [lane if x < before + lanes else x for lane, x in enumerate(where)]
         return Value(self.from_memory(picked, node.dtype, lanes), lanes)
 
@@ -254,14 +255,6 @@ class Memory:
         )
         kind = memory_type(source.dtype, lanes)
         return self.writer.define(f"load {kind}, ptr {start}, align {source.dtype.itemsize}")
-
-    def _picked(self, node: Scalar, low: str, high: str, lanes: Iterable[int]) -> Value:
-        """Lanes of two vectors of equal length, as one vector of that length."""
-        chosen = [f"i32 {lane}" for lane in lanes]
-        count, kind = len(chosen), memory_type(node.dtype, len(chosen))
-        mask = f"<{count} x i32> <{', '.join(chosen)}>"
-        picked = self.writer.define(f"shufflevector {kind} {low}, {kind} {high}, {mask}")
-        return Value(self.from_memory(picked, node.dtype, count), count)
 
     def _load_shuffled(self, node: Scalar, vector: Vector, stride: int) -> Value | None:
         """Load whole rows of ``stride`` adjacent elements, and pick this load's element of each.
@@ -288,10 +281,7 @@ class Memory:
             pointer = self.pointer(source, self.offset(source, start, base=True))
             wide = self._load_wide(source, pointer, stride, vector.lanes)
             self.frames[-1].wide_loads[key] = wide
-        lanes = ", ".join(f"i32 {column + stride * lane}" for lane in range(vector.lanes))
-        picked = self.writer.define(
-            f"shufflevector {kind} {wide}, {kind} poison, <{vector.lanes} x i32> <{lanes}>"
-        )
+        picked = self.writer.chosen((wide, "poison"), kind, range(column, total, stride))
         return Value(self.from_memory(picked, source.dtype, vector.lanes), vector.lanes)
 
     def load_together(self, body: Sequence[Statement]) -> None:
@@ -315,7 +305,7 @@ class Memory:
             # several blocks of rows lie side by side in one vector
             kind = memory_type(dtype, length)
             rows = [
-                chosen(self.writer, (rows[n], rows[n + count]), kind, range(2 * length))
+                self.writer.chosen((rows[n], rows[n + count]), kind, range(2 * length))
                 for n in range(len(rows))
                 if not n & count
             ]

@@ -26,7 +26,6 @@ from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, register_type
-from functrans.emit.llvm.transposition import chosen
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import Scalar, postorder
@@ -222,7 +221,7 @@ def _reduce_together(
                 four = ex.wide(left).ref
             numbers = [lane // count for lane in range(lanes)]
             pair, kind = (four, four), register_type(dtype, TOGETHER)
-            repeated = Value(chosen(ex.writer, pair, kind, numbers), lanes)
+            repeated = Value(ex.writer.chosen(pair, kind, numbers), lanes)
             product = ex.operations.apply("mul", dtype, [repeated, wide[right]], [dtype] * 2)
             _accumulate(ex, slots[target], dtype, op, product)
     for target, op, _ in sums:
@@ -239,5 +238,5 @@ def _joined(ex: Expressions, vectors: Sequence[str], dtype: np.dtype[Any], lanes
     while len(vectors) > 1:
         kind, lanes = register_type(dtype, lanes), 2 * lanes
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [chosen(ex.writer, pair, kind, range(lanes)) for pair in pairs]
+        vectors = [ex.writer.chosen(pair, kind, range(lanes)) for pair in pairs]
     return Value(vectors[0], lanes)

@@ -16,6 +16,7 @@ from functrans.emit.llvm.text import Writer
 from functrans.loop.failures import INTERRUPTED
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Call, For, If, Reduce, Statement, While
+from functrans.loop.walk import loops_of
 
 STOPPED: Final = "interrupted"
 """The label of the block that returns early."""
@@ -71,13 +72,11 @@ def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
     total: int | str = 1
     for each in body:
         match each:
-            case For():
+            case For() | Reduce():
                 once = _work(writer, each.body)
-                count = _product(writer, [_extent(writer, each.start, each.stop), once])
-                total = _sum(writer, total, _quotient(writer, count, each.lanes))
-            case Reduce():
-                once = _sum(writer, _work(writer, each.body), _STATEMENT)
-                extents = [_extent(writer, start, stop) for _, start, stop in each.loops]
+                if isinstance(each, Reduce):
+                    once = _sum(writer, once, _STATEMENT)
+                extents = [_extent(start, stop) for _, start, stop in loops_of(each)]
                 count = _product(writer, [*extents, once])
                 total = _sum(writer, total, _quotient(writer, count, each.lanes))
             case While():
@@ -92,7 +91,7 @@ def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
     return total
 
 
-def _extent(writer: Writer, start: Scalar, stop: Scalar) -> int | str:
+def _extent(start: Scalar, stop: Scalar) -> int | str:
     if start.op == stop.op == "const":
         return max(0, int(stop.attribute) - int(start.attribute))
     return f"%s{stop.attribute}" if stop.op == "size" else _UNKNOWN

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,8 @@ _INSTRUCTIONS: dict[str, tuple[str | None, ...]] = {
     "le": ("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
 }
 _FLOAT_INTRINSICS = {
-    "abs": "llvm.fabs", "sqrt": "llvm.sqrt", "floor": "llvm.floor", "ceil": "llvm.ceil",
-    "trunc": "llvm.trunc", "rint": "llvm.rint", "copysign": "llvm.copysign", "fma": "llvm.fma",
+    "sqrt": "llvm.sqrt", "floor": "llvm.floor", "ceil": "llvm.ceil", "trunc": "llvm.trunc",
+    "rint": "llvm.rint", "copysign": "llvm.copysign", "fma": "llvm.fma",
 }  # fmt: skip
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -82,7 +82,7 @@ class Operations:
         refs = [arg.ref for arg in args]
         special = _SPECIAL.get(op)
         if special is not None:
-            return Value(special(self, dtype, lanes, refs, arg_dtypes), lanes)
+            return Value(special(Result(self.writer, dtype, lanes, arg_dtypes), *refs), lanes)
         operand = arg_dtypes[0]
         kind = register_type(operand, lanes)
         if operand.kind == "f" and op in _FLOAT_INTRINSICS:
@@ -113,65 +113,81 @@ class Operations:
         return self.apply("where", dtype, [condition, yes, no], [BOOL, dtype, dtype])
 
 
-Special = Callable[[Operations, np.dtype[Any], int, list[str], list[np.dtype[Any]]], str]
+class Result(NamedTuple):
+    """The result of an operation to emit: its dtype and lanes, and the dtypes of the operands."""
+
+    writer: Writer
+    dtype: np.dtype[Any]
+    lanes: int
+    sources: Sequence[np.dtype[Any]]
+
+    @property
+    def kind(self) -> str:
+        """The type of the result."""
+        return register_type(self.dtype, self.lanes)
+
+    @property
+    def mask(self) -> str:
+        """The type of a condition for each lane."""
+        return register_type(BOOL, self.lanes)
+
+    def of(self, dtype: np.dtype[Any]) -> Result:
+        """The same for a result of another dtype."""
+        return self._replace(dtype=dtype)
+
+    def constant(self, text: str) -> str:
+        """A constant of the result's type."""
+        return splat_literal(text, register_type(self.dtype), self.lanes)
+
+    def define(self, right_hand_side: str) -> str:
+        return self.writer.define(right_hand_side)
+
+    def call(self, name: str, *refs: str, more: Sequence[tuple[str, str]] = ()) -> str:
+        """A call of an overloaded intrinsic on operands of the result's type, and some more."""
+        symbol = f"{name}.{suffix(self.dtype, self.lanes)}"
+        return self.writer.call(symbol, self.kind, [*((self.kind, ref) for ref in refs), *more])
 
 
-def _where(
-    emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: list[np.dtype[Any]]
-) -> str:
-    kind = register_type(dtype, lanes)
-    return emit.writer.define(
-        f"select {register_type(BOOL, lanes)} {refs[0]}, {kind} {refs[1]}, {kind} {refs[2]}"
-    )
+Special = Callable[..., str]
+"""Emits an operation, given its `Result` and the operands."""
+
+
+def _where(to: Result, condition: str, x: str, y: str) -> str:
+    return to.define(f"select {to.mask} {condition}, {to.kind} {x}, {to.kind} {y}")
 
 
 def _extremum(op: str) -> Special:
-    def emit_extremum(
-        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
-    ) -> str:
-        x, y = refs
-        kind = register_type(dtype, lanes)
-        mask = register_type(BOOL, lanes)
-        define = emit.writer.define
-        if dtype == BOOL:
-            return define(f"{'and' if op == 'min' else 'or'} {kind} {x}, {y}")
-        if dtype.kind != "f":
-            sign = "u" if dtype.kind == "u" else "s"
-            compare = define(f"icmp {sign}{'lt' if op == 'min' else 'gt'} {kind} {x}, {y}")
-            return define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
+    def emit_extremum(to: Result, x: str, y: str) -> str:
+        if to.dtype == BOOL:
+            return to.define(f"{'and' if op == 'min' else 'or'} {to.kind} {x}, {y}")
+        if to.dtype.kind != "f":
+            sign = "u" if to.dtype.kind == "u" else "s"
+            compare = to.define(f"icmp {sign}{'lt' if op == 'min' else 'gt'} {to.kind} {x}, {y}")
+            return _where(to, compare, x, y)
         # one machine instruction, which gives y if either is NaN; the second select restores x's
         # NaN
-        relation = ("ol" if op == "min" else "og") + ("e" if dtype.itemsize == 2 else "t")
-        compare = define(f"fcmp {relation} {kind} {x}, {y}")
-        chosen = define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
-        is_nan = define(f"fcmp uno {kind} {x}, {x}")
-        return define(f"select {mask} {is_nan}, {kind} {x}, {kind} {chosen}")
+        relation = ("ol" if op == "min" else "og") + ("e" if to.dtype.itemsize == 2 else "t")
+        chosen = _where(to, to.define(f"fcmp {relation} {to.kind} {x}, {y}"), x, y)
+        return _where(to, to.define(f"fcmp uno {to.kind} {x}, {x}"), x, chosen)
 
     return emit_extremum
 
 
-def _negative(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
-    kind = register_type(dtype, lanes)
-    if dtype.kind == "f":
-        return emit.writer.define(f"fneg {kind} {refs[0]}")
-    zero = splat_literal("0", register_type(dtype), lanes)
-    return emit.writer.define(f"sub {kind} {zero}, {refs[0]}")
-
-
-def _absolute(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
-    kind = register_type(dtype, lanes)
-    if dtype.kind == "f":
-        return emit.writer.call(f"llvm.fabs.{suffix(dtype, lanes)}", kind, [(kind, refs[0])])
-    if dtype.kind in "ub":
-        return refs[0]
-    return emit.writer.call(
-        f"llvm.abs.{suffix(dtype, lanes)}", kind, [(kind, refs[0]), ("i1", "false")]
+def _negative(to: Result, x: str) -> str:
+    is_float = to.dtype.kind == "f"
+    return to.define(
+        f"fneg {to.kind} {x}" if is_float else f"sub {to.kind} {to.constant('0')}, {x}"
     )
 
 
-def _invert(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
-    ones = splat_literal("true" if dtype == BOOL else "-1", register_type(dtype), lanes)
-    return emit.writer.define(f"xor {register_type(dtype, lanes)} {refs[0]}, {ones}")
+def _absolute(to: Result, x: str) -> str:
+    if to.dtype.kind == "f":
+        return to.call("llvm.fabs", x)
+    return x if to.dtype.kind in "ub" else to.call("llvm.abs", x, more=[("i1", "false")])
+
+
+def _invert(to: Result, x: str) -> str:
+    return to.define(f"xor {to.kind} {x}, {to.constant('true' if to.dtype == BOOL else '-1')}")
 
 
 def _within(ref: str, stop: int) -> bool:
@@ -181,160 +197,121 @@ def _within(ref: str, stop: int) -> bool:
 
 
 def _shift(op: str) -> Special:
-    def emit_shift(
-        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
-    ) -> str:
-        kind = register_type(dtype, lanes)
-        mask = register_type(BOOL, lanes)
-        define = emit.writer.define
-        machine = "ashr" if op == "shr" and dtype.kind == "i" else "shl" if op == "shl" else "lshr"
-        bits = 8 * dtype.itemsize
-        if _within(refs[1], bits):
-            return define(f"{machine} {kind} {refs[0]}, {refs[1]}")
+    def emit_shift(to: Result, x: str, amount: str) -> str:
+        is_signed = op == "shr" and to.dtype.kind == "i"
+        machine = "ashr" if is_signed else "shl" if op == "shl" else "lshr"
+        bits = 8 * to.dtype.itemsize
+        if _within(amount, bits):
+            return to.define(f"{machine} {to.kind} {x}, {amount}")
         # in LLVM, a shift by the width or more, or by a negative number, is undefined; in NumPy,
         # all bits are shifted out
-        last = splat_literal(str(bits - 1), register_type(dtype), lanes)
-        fits = define(f"icmp ule {kind} {refs[1]}, {last}")
-        amount = define(f"select {mask} {fits}, {kind} {refs[1]}, {kind} {last}")
-        shifted = define(f"{machine} {kind} {refs[0]}, {amount}")
-        if machine == "ashr":
-            return shifted
-        zero = splat_literal("0", register_type(dtype), lanes)
-        return define(f"select {mask} {fits}, {kind} {shifted}, {kind} {zero}")
+        last = to.constant(str(bits - 1))
+        fits = to.define(f"icmp ule {to.kind} {amount}, {last}")
+        shifted = to.define(f"{machine} {to.kind} {x}, {_where(to, fits, amount, last)}")
+        return shifted if is_signed else _where(to, fits, shifted, to.constant("0"))
 
     return emit_shift
 
 
-def _convert(
-    emit: Operations,
-    dtype: np.dtype[Any],
-    lanes: int,
-    refs: list[str],
-    sources: list[np.dtype[Any]],
-) -> str:
-    (ref,), (source,) = refs, sources
-    define = emit.writer.define
-    old, new = register_type(source, lanes), register_type(dtype, lanes)
+def _convert(to: Result, x: str) -> str:
+    (source,), dtype = to.sources, to.dtype
+    old = register_type(source, to.lanes)
     if dtype == BOOL:
-        zero = splat_literal(literal(0, source), register_type(source), lanes)
-        return define(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {old} {ref}, {zero}")
+        zero = to.of(source).constant(literal(0, source))
+        return to.define(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {old} {x}, {zero}")
     if HALF in (source, dtype) and SINGLE not in (source, dtype):
         # there is no instruction; NumPy, too, converts by way of float32
         between = _to_odd if source == np.float64 else _convert
-        return _convert(emit, dtype, lanes, [between(emit, SINGLE, lanes, refs, sources)], [SINGLE])
+        return _convert(to._replace(sources=[SINGLE]), between(to.of(SINGLE), x))
     if source.kind == "f" and dtype.kind == "f":
         machine = "fpext" if dtype.itemsize > source.itemsize else "fptrunc"
     elif source.kind == "f":
-        return _float_to_integer(emit, dtype, lanes, ref, source)
+        return _float_to_integer(to, x)
     elif dtype.kind == "f":
         machine = "uitofp" if source.kind in "ub" else "sitofp"
     elif source != BOOL and dtype.itemsize == source.itemsize:
-        return ref
+        return x
     elif source != BOOL and dtype.itemsize < source.itemsize:
         machine = "trunc"
     else:
         machine = "zext" if source.kind in "ub" else "sext"
-    return define(f"{machine} {old} {ref} to {new}")
+    return to.define(f"{machine} {old} {x} to {to.kind}")
 
 
-def _to_odd(
-    emit: Operations, _: np.dtype[Any], lanes: int, refs: list[str], sources: list[np.dtype[Any]]
-) -> str:
+def _to_odd(to: Result, x: str) -> str:
     """A float64 as the adjacent float32 towards zero, with an odd last bit if it is inexact.
 
     Rounding the result to a half float then gives the same as rounding once (round to odd).
     """
-    define = emit.writer.define
-    (ref,), (source,) = refs, sources
-    wide, narrow = register_type(source, lanes), register_type(SINGLE, lanes)
-    bits, mask = (register_type(np.dtype(name), lanes) for name in ("i4", "?"))
-    near = define(f"fptrunc {wide} {ref} to {narrow}")
+    define, source = to.define, to.of(to.sources[0])
+    wide, narrow, bits = source.kind, to.kind, to.of(np.dtype("i4")).kind
+    near = define(f"fptrunc {wide} {x} to {narrow}")
     back = define(f"fpext {narrow} {near} to {wide}")
-    inexact = define(f"fcmp one {wide} {back}, {ref}")
-    size, size_back = (_absolute(emit, source, lanes, [each], None) for each in (ref, back))
+    inexact = define(f"fcmp one {wide} {back}, {x}")
+    size, size_back = (_absolute(source, each) for each in (x, back))
     beyond = define(f"fcmp ogt {wide} {size_back}, {size}")
     word = define(f"bitcast {narrow} {near} to {bits}")
-    inwards = define(f"sub {bits} {word}, {define(f'zext {mask} {beyond} to {bits}')}")
-    odd = define(f"or {bits} {inwards}, {define(f'zext {mask} {inexact} to {bits}')}")
+    inwards = define(f"sub {bits} {word}, {define(f'zext {to.mask} {beyond} to {bits}')}")
+    odd = define(f"or {bits} {inwards}, {define(f'zext {to.mask} {inexact} to {bits}')}")
     return define(f"bitcast {bits} {odd} to {narrow}")
 
 
-def _float_to_integer(
-    emit: Operations, dtype: np.dtype[Any], lanes: int, ref: str, source: np.dtype[Any]
-) -> str:
+def _float_to_integer(to: Result, x: str) -> str:
     """A float as an integer, as C compilers for this machine convert it; NumPy is written in C.
 
     Small integers are converted by way of int32, and uint32 by way of int64, modulo a power of two.
     Out-of-range results are undefined for LLVM; `freeze` gives those of the machine.
     """
-    define = emit.writer.define
-    old, new = register_type(source, lanes), register_type(dtype, lanes)
-    bits = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
-    signed = np.dtype(f"i{bits // 8}")
-    kind = register_type(signed, lanes)
+    define, source = to.define, to.of(to.sources[0])
+    signed = to.of(np.dtype("i4" if to.dtype.itemsize < 4 or to.dtype == np.int32 else "i8"))
+    old, kind = source.kind, signed.kind
 
     def truncated(value: str) -> str:
         return define(f"freeze {kind} {define(f'fptosi {old} {value} to {kind}')}")
 
-    if dtype != np.uint64:
-        number = truncated(ref)
-        narrower = dtype.itemsize < signed.itemsize
-        return define(f"trunc {kind} {number} to {new}") if narrower else number
-    half = splat_literal(literal(2.0**63, source), register_type(source), lanes)
-    top = splat_literal(str(-(2**63)), register_type(signed), lanes)
-    large = define(f"fcmp oge {old} {ref}, {half}")
-    above = define(f"xor {kind} {truncated(define(f'fsub {old} {ref}, {half}'))}, {top}")
-    mask = register_type(BOOL, lanes)
-    return define(f"select {mask} {large}, {kind} {above}, {kind} {truncated(ref)}")
+    if to.dtype != np.uint64:
+        number = truncated(x)
+        narrower = to.dtype.itemsize < signed.dtype.itemsize
+        return define(f"trunc {kind} {number} to {to.kind}") if narrower else number
+    half, top = source.constant(literal(2.0**63, source.dtype)), signed.constant(str(-(2**63)))
+    large = define(f"fcmp oge {old} {x}, {half}")
+    above = define(f"xor {kind} {truncated(define(f'fsub {old} {x}, {half}'))}, {top}")
+    return _where(signed, large, above, truncated(x))
 
 
-def _bitcast(
-    emit: Operations,
-    dtype: np.dtype[Any],
-    lanes: int,
-    refs: list[str],
-    sources: list[np.dtype[Any]],
-) -> str:
-    old, new = register_type(sources[0], lanes), register_type(dtype, lanes)
-    return refs[0] if old == new else emit.writer.define(f"bitcast {old} {refs[0]} to {new}")
+def _bitcast(to: Result, x: str) -> str:
+    old = register_type(to.sources[0], to.lanes)
+    return x if old == to.kind else to.define(f"bitcast {old} {x} to {to.kind}")
 
 
-def _rotated(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
-    kind, (x, amount) = register_type(dtype, lanes), refs
-    operands = [(kind, x), (kind, x), (kind, amount)]
-    return emit.writer.call(f"llvm.fshl.{suffix(dtype, lanes)}", kind, operands)
+def _rotated(to: Result, x: str, amount: str) -> str:
+    return to.call("llvm.fshl", x, x, amount)
 
 
-def _scalef(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+def _scalef(to: Result, *refs: str) -> str:
     """``x * 2**k`` by the instruction of AVX-512, whose vectors have 128, 256 or 512 bits."""
-    define, size = emit.writer.define, dtype.itemsize
-    own = register_type(dtype, lanes)
-
-    def chosen(kind: str, x: str, y: str, start: int, stop: int) -> str:
-        mask = ", ".join(f"i32 {i}" for i in range(start, stop))
-        return define(f"shufflevector {kind} {x}, {kind} {y}, <{stop - start} x i32> <{mask}>")
-
+    define, chosen, lanes, size = to.define, to.writer.chosen, to.lanes, to.dtype.itemsize
     if lanes * size > 64:
-        half, kind = lanes // 2, register_type(dtype, lanes // 2)
+        half = to._replace(lanes=lanes // 2)
         first, second = (
-            _scalef(emit, dtype, half, [chosen(own, x, "poison", i, i + half) for x in refs], _)
-            for i in (0, half)
+            _scalef(half, *(chosen((x, "poison"), to.kind, range(i, i + lanes // 2)) for x in refs))
+            for i in (0, lanes // 2)
         )
-        return chosen(kind, first, second, 0, lanes)
+        return chosen((first, second), half.kind, range(lanes))
     width = max(1 << (lanes - 1).bit_length(), 16 // size)
-    kind = register_type(dtype, width)
+    kind, given = register_type(to.dtype, width), list(refs)
     if lanes == 1:
-        refs = [define(f"insertelement {kind} poison, {own} {x}, i64 0") for x in refs]
+        given = [define(f"insertelement {kind} poison, {to.kind} {x}, i64 0") for x in refs]
     elif lanes < width:
-        refs = [chosen(own, x, "poison", 0, width) for x in refs]
+        given = [chosen((x, "poison"), to.kind, range(width)) for x in refs]
     symbol = f"llvm.x86.avx512.mask.scalef.p{'s' if size == 4 else 'd'}.{8 * size * width}"
     # the result where the mask is not set, the mask, and, of 512 bits, the rounding mode as it is
-    operands = [(kind, x) for x in (*refs, "poison")] + [(f"i{max(width, 8)}", "-1")]
+    operands = [(kind, x) for x in (*given, "poison")] + [(f"i{max(width, 8)}", "-1")]
     operands += [("i32", "4")] * (size * width == 64)
-    result = emit.writer.call(symbol, kind, operands)
+    result = to.writer.call(symbol, kind, operands)
     if lanes == 1:
         return define(f"extractelement {kind} {result}, i64 0")
-    return result if lanes == width else chosen(kind, result, "poison", 0, lanes)
+    return result if lanes == width else chosen((result, "poison"), kind, range(lanes))
 
 
 _SPECIAL: dict[str, Special] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.text import BOOL, Value, in_memory, memory_type, register_type, suffix
-from functrans.emit.llvm.transposition import chosen
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Store
 
@@ -64,14 +63,14 @@ def _in_pieces(
         if length == 1:
             first = writer.define(f"extractelement {whole} {ref}, i64 0")
         elif length < lanes:
-            first = chosen(writer, (ref, ref), whole, range(length))
+            first = writer.chosen((ref, ref), whole, range(length))
         kind = memory_type(target.dtype, length)
         before, piece, after = writer.block, writer.name("piece"), writer.name("after")
         writer.branch(writer.define(f"icmp ne i64 {bit}, 0"), piece, after)
         writer.start(piece)
         writer.line(f"store {kind} {first}, ptr {pointer}, align {align}")
         if 1 < length < lanes:
-            rest = chosen(writer, (ref, ref), whole, range(length, 2 * length))
+            rest = writer.chosen((ref, ref), whole, range(length, 2 * length))
             beyond = writer.define(f"getelementptr {element}, ptr {pointer}, i64 {length}")
         writer.jump(after)
         writer.start(after)

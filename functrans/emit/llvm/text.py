@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,6 +159,13 @@ class Writer:
             self.line(f"call void @{symbol}({text})")
             return ""
         return self.define(f"call {result} @{symbol}({text})")
+
+    def chosen(self, pair: tuple[str, str], kind: str, lanes: Sequence[int]) -> str:
+        """A shuffle: lanes of two vectors."""
+        numbers = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.define(
+            f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{len(lanes)} x i32> <{numbers}>"
+        )
 
     def constant(self, type_name: str, text: str) -> str:
         """A private global constant; equal ones are shared."""

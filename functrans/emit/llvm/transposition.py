@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from functrans.emit.llvm.text import Writer
 from functrans.loop.affine import Coefficients
-from functrans.loop.nodes import INDEX, as_index
+from functrans.loop.nodes import as_index, linear
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Assign, Buffer, Let, Reduce, Statement, Store
-from functrans.loop.walk import always_loaded, expressions, walk
+from functrans.loop.statements import Buffer, Let, Statement, Store
+from functrans.loop.walk import always_loaded, assigned, declared, expressions
 
 FEWEST = 2
 """The fewest adjacent loads for which a transposition is profitable."""
@@ -43,9 +43,7 @@ def neighbours(
     """
     simplify = Simplifier()
     # values computed inside may differ between lanes, or be assigned
-    own = (
-        x for each in walk(body) if isinstance(each, (Assign, Let, Reduce)) for x in each.targets
-    )
+    own = {*declared(body), *assigned(body)}
     factors = Coefficients(factors.index, {*factors.varying, *own})
     values = [x for each in body if isinstance(each, (Store, Let)) for x in expressions(each)]
     rows: dict[tuple[Buffer, frozenset[tuple[Scalar, int]]], dict[int, Scalar]] = {}
@@ -53,7 +51,7 @@ def neighbours(
         stride = factors.of_element(node.attribute, node.args)
         is_far = stride is None or abs(stride) > NEAR
         if is_far and node.attribute not in changing:
-            terms, place = simplify.terms(_place(node))
+            terms, place = simplify.terms(linear(node.args, node.attribute.shape))
             rows.setdefault((node.attribute, frozenset(terms.items())), {}).setdefault(place, node)
     found: dict[Scalar, Neighbours] = {}
     for row in rows.values():
@@ -68,26 +66,13 @@ def neighbours(
     return found
 
 
-def _place(node: Scalar) -> Scalar:
-    """The offset of a load's element in its buffer."""
-    total = as_index(0)
-    for extent, position in zip(node.attribute.shape, node.args, strict=True):
-        total = Scalar("add", (Scalar("mul", (total, extent), INDEX), position), INDEX)
-    return total
-
-
 def step_between(
     target: Buffer, indices: Sequence[Scalar], factors: Coefficients, simplify: Simplifier
 ) -> Scalar | None:
     """The stride between the elements of two lanes; None if it depends on data."""
-    total = as_index(0)
-    for extent, position in zip(target.shape, indices, strict=True):
-        factor = factors.of(position)
-        if factor is None:
-            return None
-        further = Scalar("mul", (total, extent), INDEX)
-        total = Scalar("add", (further, as_index(factor)), INDEX)
-    return simplify(total)
+    steps = [factors.of(position) for position in indices]
+    known = [as_index(step) for step in steps if step is not None]
+    return simplify(linear(known, target.shape)) if len(known) == len(steps) else None
 
 
 def _runs(places: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -126,14 +111,6 @@ def transposed(
         for i in range(count):
             if not i & step:
                 pair = rows[i], rows[i + step]
-                rows[i], rows[i + step] = (chosen(writer, pair, kind, n) for n in (lows, highs))
+                rows[i], rows[i + step] = (writer.chosen(pair, kind, n) for n in (lows, highs))
         step *= 2
     return rows
-
-
-def chosen(writer: Writer, pair: tuple[str, str], kind: str, lanes: Sequence[int]) -> str:
-    """A shuffle: lanes of two vectors."""
-    numbers = ", ".join(f"i32 {lane}" for lane in lanes)
-    return writer.define(
-        f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{len(lanes)} x i32> <{numbers}>"
-    )

@@ -17,9 +17,10 @@ from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import ZERO, index
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Kernel, Let, Reduce, Statement, Store
+from functrans.loop.statements import Buffer, For, Kernel, Let, Reduce, Statement, Store, in_loops
+from functrans.loop.substitution import Position, Rewriting
 from functrans.loop.walk import expressions, stored, walk
-from functrans.lower.grid.sizes import Position, Rewriting, Sizes, called
+from functrans.lower.grid.sizes import Sizes, called
 from functrans.lower.plan import Step
 
 Body = tuple[Statement, ...]
@@ -96,25 +97,44 @@ def _joined(kernel: Kernel, number: int, axes: dict[Buffer, int], sizes: Sizes) 
     outer, inner = kernel.band[number : number + 2]
     extent = sizes.value(outer.stop) * sizes.value(inner.stop)
     one = index(inner.index.attribute[0], extent)
-    buffers = {
-        each: _with_one_axis(each, axes[each], sizes) if each in axes else each
-        for each in kernel.buffers
-    }
+    pairs = {each: (axis, 2) for each, axis in axes.items()}
+    flat = {outer.index: one, inner.index: one}
+    buffers, inside = _on_joined_axes(kernel, inner.body, pairs, flat, sizes)
+    loop = replace(inner, index=one, stop=sizes.of(extent), body=inside)
+    return replace(kernel, buffers=buffers, body=in_loops(kernel.band[:number], (loop,)))
+
+
+def _on_joined_axes(
+    kernel: Kernel,
+    statements: Sequence[Statement],
+    axes: Mapping[Buffer, tuple[int, int]],  # the first of the joined axes, and their number
+    flat: Mapping[Scalar, Scalar],  # the index that replaces those of joined loops
+    sizes: Sizes,
+) -> tuple[tuple[Buffer, ...], Body]:
+    """The buffers of a kernel with some of their axes joined, and statements on these."""
     simplify = Simplifier()
+    buffers = {array: array for array in kernel.buffers}
+    for array, (axis, count) in axes.items():
+        for _ in range(count - 1):
+            buffers[array] = _with_one_axis(buffers[array], axis, sizes)
 
     def element(old: Buffer, position: Position) -> tuple[Buffer, Position]:
         position = tuple(rewriting.expressions(position))
         if old not in axes:
             return buffers.get(old, old), position
-        axis = axes[old]
-        return buffers[old], (*position[:axis], one, *position[axis + 2 :])
+        axis, count = axes[old]
+        place, *others = position[axis : axis + count]
+        for i, extent in zip(others, old.shape[axis + 1 :], strict=False):
+            place = place * extent + i
+        counted = {node: ZERO for node in postorder([place]) if node in flat}
+        (place,) = simplify.substitute([place], counted)
+        if counted:
+            place = simplify(place + flat[next(iter(counted))])
+        return buffers[old], (*position[:axis], place, *position[axis + count :])
 
     rewriting = Rewriting({}, element, simplify)
-    loop = replace(inner, index=one, stop=sizes.of(extent), body=rewriting.statements(inner.body))
-    body: tuple[Statement, ...] = (loop,)
-    for around in reversed(kernel.band[:number]):
-        body = (replace(around, body=body),)
-    return replace(kernel, buffers=tuple(buffers.values()), body=body)
+    body = rewriting.statements(statements)
+    return tuple(buffers.values()), body
 
 
 def _with_one_axis(one: Buffer, axis: int, sizes: Sizes) -> Buffer:
@@ -212,27 +232,6 @@ def _with_joined_sums(kernel: Kernel, sizes: Sizes) -> Kernel:
         known = stop.op in ("const", "size")
         end = sizes.of(sizes.value(stop) * extent) if known else simplify(stop * sizes.of(extent))
         sums[each] = replace(each, loops=(*each.loops[:-count], (one, ZERO, end)))
-    buffers = {array: array for array in kernel.buffers}
-    for array, (axis, count) in joins.axes.items():
-        for _ in range(count - 1):
-            buffers[array] = _with_one_axis(buffers[array], axis, sizes)
-
-    def element(old: Buffer, position: Position) -> tuple[Buffer, Position]:
-        position = tuple(rewriting.expressions(position))
-        if old not in joins.axes:
-            return buffers.get(old, old), position
-        axis, count = joins.axes[old]
-        place, *others = position[axis : axis + count]
-        for i, extent in zip(others, old.shape[axis + 1 :], strict=False):
-            place = place * extent + i
-        counted = {node: ZERO for node in postorder([place]) if node in flat}
-        (place,) = simplify.substitute([place], counted)
-        if counted:
-            place = simplify(place + flat[next(iter(counted))])
-        return buffers[old], (*position[:axis], place, *position[axis + count :])
-
-    rewriting = Rewriting({}, element, simplify)
-    body = rewriting.statements([sums.get(each, each) for each in inside])
-    for around in reversed(kernel.band):
-        body = (replace(around, body=body),)
-    return replace(kernel, buffers=tuple(buffers.values()), body=body)
+    statements = [sums.get(each, each) for each in inside]
+    buffers, body = _on_joined_axes(kernel, statements, joins.axes, flat, sizes)
+    return replace(kernel, buffers=buffers, body=in_loops(kernel.band, body))

@@ -21,27 +21,27 @@ from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.operations import operations, operations_of
 from functrans.loop.reductions import Reductions, blocked, unblocked
 from functrans.loop.scalar import Scalar, const, maximum, minimum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
     For,
-    If,
     Kernel,
     Let,
     Reduce,
     Statement,
     Store,
     buffer,
+    in_loops,
     load,
     local,
+    where_true,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import walk
-from functrans.lower.grid.contiguity import Access, accesses, neighbours, reads_back, stride
-from functrans.lower.grid.dealing import deal, least_power_of_two
+from functrans.loop.walk import Access, accesses, walk
+from functrans.lower.grid.contiguity import neighbours, reads_back, stride
+from functrans.lower.grid.dealing import deal, least_power_of_two, work_of
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
@@ -78,6 +78,9 @@ class Columns(NamedTuple):
 
 _FAR = 32
 """The bytes of a memory transaction."""
+
+_TOGETHER = 16
+"""The number of partial results that a thread combines sequentially."""
 
 
 def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
@@ -171,7 +174,7 @@ def _width(loop: For, sums: Sequence[Reduce], sizes: Sizes, grid: Grid) -> int:
         if stride(each, loop.index, sizes) != 0
     ]
     width = max(min(widths, default=1), 1)
-    work = sum(operations(one.values) + operations_of(one.body, sizes.numbers) for one in sums)
+    work = sum(work_of(one, sizes.numbers) for one in sums)
     while width > 1 and (sizes.value(loop.stop) % width or width * work > grid.largest_strip):
         width //= 2
     try:
@@ -219,8 +222,7 @@ class _Sharing:
         body: Body = (*phases, self._by_columns(last))
         stop = self.sizes.of(self.block.attribute[2])
         body = (For(self.block, ZERO, stop, body, parallel=True),)
-        for loop in reversed(self.given.band[:-1]):
-            body = (replace(loop, body=body),)
+        body = in_loops(self.given.band[:-1], body)
         made = replace(self.given, body=body, scratch=tuple(self.scratch), team=self.team)
         return with_products(made, self.sizes, self.columns.width)
 
@@ -305,7 +307,7 @@ class _Sharing:
             combining += [
                 Store(one, (row, column), target) for one, target in zip(made, targets, strict=True)
             ]
-            body += self._if(row < few, combining)
+            body += where_true(self.simplify(row < few), combining)
         return deal(thread, body, self.team)
 
     # -- results ----------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ class _Sharing:
             at = {self.column: within, self.loop.index: column}
             known = {**self._in_column(self.sums, at), self.loop.index: column}
             inside = (within < self.wide) & (column < self.loop.stop)
-            body += self._if(inside, self._known_in(statements, known))
+            body += where_true(self.simplify(inside), self._known_in(statements, known))
         return deal(thread, body, self.team)
 
     def _known_in(self, statements: Sequence[Statement], known: Values) -> list[Statement]:
@@ -334,13 +336,3 @@ class _Sharing:
             else:
                 made += substituted((each,), known, self.simplify)
         return made
-
-    def _if(self, condition: Scalar, body: Sequence[Statement]) -> Body:
-        condition = self.simplify(condition)
-        if condition.op == "const":
-            return tuple(body) if condition.attribute else ()
-        return (If(condition, tuple(body)),)
-
-
-_TOGETHER = 16
-"""The number of partial results that a thread combines sequentially."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from functrans.loop.affine import Coefficients, divisor
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.nodes import index as numbered
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Statement, Store, size
-from functrans.loop.walk import children, loaded, scalars, stored, walk
+from functrans.loop.statements import Buffer, Statement, size
+from functrans.loop.walk import Access, children, loaded, stored
 from functrans.lower.grid.sizes import Sizes
 
 WIDEST = 16
@@ -19,24 +18,6 @@ WIDEST = 16
 buffers of a kernel are aligned accordingly."""
 
 Position = tuple[Scalar, ...]
-
-
-class Access(NamedTuple):
-    """An element that a body accesses."""
-
-    buffer: Buffer
-    position: Position
-    is_store: bool
-
-
-def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterator[Access]:
-    """The elements that statements, and expressions after them, read and write."""
-    for node in (*scalars(body), *postorder(values)):
-        if node.op == "load":
-            yield Access(node.attribute, node.args, False)
-    for statement in walk(body):
-        if isinstance(statement, Store):
-            yield Access(statement.target, statement.indices, True)
 
 
 def reads_back(body: Sequence[Statement]) -> bool:

@@ -8,10 +8,10 @@ from math import prod
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index
+from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While, band
-from functrans.loop.walk import walk
-from functrans.lower.grid.contiguity import accesses
+from functrans.loop.walk import accesses, loops_of, walk
 
 
 def extent(loop: For) -> int:
@@ -119,9 +119,17 @@ def _whole(row: Buffer, body: Sequence[Statement]) -> Iterator[Scalar]:
 
 def bounds(statement: For | Reduce) -> tuple[Scalar, Scalar, Scalar]:
     """The index that is dealt, with its start and stop."""
-    if isinstance(statement, For):
-        return statement.index, statement.start, statement.stop
-    return statement.loops[-1]
+    return loops_of(statement)[-1]
+
+
+def values_of(statement: For | Reduce) -> tuple[Scalar, ...]:
+    """The values that a reduction combines; none for a loop."""
+    return statement.values if isinstance(statement, Reduce) else ()
+
+
+def work_of(statement: For | Reduce, sizes: Sequence[int]) -> int:
+    """The operations of one iteration."""
+    return operations_of(statement.body, sizes) + operations(values_of(statement))
 
 
 def is_plain(statement: For | Reduce) -> bool:

@@ -22,7 +22,7 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import bounds, loaded, scalars, stored, walk
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
@@ -52,13 +52,12 @@ def _is_done(nest: Nest) -> bool:
 
 def _kernels(nests: Sequence[Nest], around: tuple[Scalar, ...], target: Target) -> Iterator[Nest]:
     """The kernels of consecutive nests in the same loops of the host."""
-    assert target.grid is not None
     scratch = tuple(dict.fromkeys(row for nest in nests for row in nest.scratch))
     found = _Search(target, scratch).best(tuple(each for nest in nests for each in nest.body), ())
-    made = expanded([Piece(each.around, each.body) for each in found], scratch, target.grid)
+    made = expanded([Piece(each.around, each.body) for each in found], scratch, target.gpu)
     if made is None:
         parts = [part for nest in nests for part in groups(nest.body, set(scratch), _is_long)]
-        made = expanded([Piece((), part) for part in parts], scratch, target.grid)
+        made = expanded([Piece((), part) for part in parts], scratch, target.gpu)
         assert made is not None, "rows that are used by one kernel alone need no memory"
     for piece, rows in made:
         body = nested(piece)
@@ -86,10 +85,9 @@ class _Search:
         target: Target,
         scratch: Sequence[Buffer],  # rows that a kernel can hold, if no other kernel uses them
     ) -> None:
-        assert target.grid is not None
-        self.grid = target.grid
+        self.grid = target.gpu
         self.limits = target[Fusion]
-        self.spans = Spans(target.grid, set(scratch))
+        self.spans = Spans(target.gpu, set(scratch))
         self.scratch = scratch
         self._used: dict[Statement, tuple[set[Buffer], int, int]] = {}
 
@@ -205,13 +203,7 @@ def _in_indices(statement: Statement) -> set[Scalar]:
     """The locals on which an index or the bound of a loop depends, unless the index is checked."""
     roots: list[Scalar] = []
     for each in walk((statement,)):
-        match each:
-            case Store():
-                roots += each.indices
-            case For():
-                roots += [each.start, each.stop]
-            case Reduce():
-                roots += [bound for _, *pair in each.loops for bound in pair]
+        roots += each.indices if isinstance(each, Store) else bounds(each)
     loads = (node for node in scalars((statement,)) if node.op == "load")
     stack = [*roots, *(index for node in loads for index in node.args)]
     seen: set[Scalar] = set()

@@ -19,22 +19,21 @@ from typing import NamedTuple
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX
 from functrans.loop.relocation import Relocation
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
-    Assign,
     Buffer,
     For,
     If,
     Let,
-    Reduce,
     Statement,
     Store,
     band,
     buffer,
+    in_loops,
     load,
 )
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
 from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
@@ -82,9 +81,7 @@ def nested(piece: Piece) -> Body:
         if isinstance(each, Arm):
             arms = (body, ()) if each.holds else ((), body)
             body = (If(each.condition, *arms),)
-    for loop in reversed(piece.loops):
-        body = (replace(loop, body=body, parallel=True),)
-    return body
+    return in_loops([replace(loop, parallel=True) for loop in piece.loops], body)
 
 
 def expanded(
@@ -172,10 +169,8 @@ def _users(pieces: Sequence[Piece]) -> dict[Buffer | Scalar, list[int]]:
 
 def _locals(body: Body, conditions: Iterable[Scalar]) -> list[Scalar]:
     used = [node for node in scalars(body) if node.op == "local"]
-    used += [x for each in walk(body) if isinstance(each, Assign) for x in each.targets]
-    used += [x for each in walk(body) if isinstance(each, (Let, Reduce)) for x in each.targets]
-    asked = [If(condition, ()) for condition in conditions]
-    return [*used, *(node for node in scalars(asked) if node.op == "local")]
+    used += [*assigned(body), *declared(body)]
+    return [*used, *(node for node in postorder(conditions) if node.op == "local")]
 
 
 def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
@@ -217,20 +212,17 @@ def _with_locals_in_memory(
     """The pieces, which load and store the locals of other pieces that they use."""
     homes: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
     changed: list[set[Scalar]] = []
-    declared: list[set[Scalar]] = []
+    known: list[set[Scalar]] = []
     for number, piece in enumerate(pieces):
-        inside = list(walk(piece.body))
-        own = [x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets]
-        assigned = {x for each in inside if isinstance(each, Assign) for x in each.targets}
-        handed_on = [x for x in own if users[x] != [number]]
-        homes |= _homes(handed_on, piece.loops)
-        declared.append(set(own))
-        changed.append(assigned | set(own))
+        own = declared(piece.body)
+        homes |= _homes([x for x in own if users[x] != [number]], piece.loops)
+        known.append(set(own))
+        changed.append({*assigned(piece.body), *own})
     done = []
     for number, piece in enumerate(pieces):
         # in the order in which they were assigned to buffers
         used = [x for x in homes if number in users[x]]
-        lacking = [x for x in used if x not in declared[number]]
+        lacking = [x for x in used if x not in known[number]]
         made = [x for x in used if x in changed[number]]
         body = (*_behind(_loads(lacking, homes), piece.body), *_stores(made, homes))
         around = tuple(_with_loads(each, homes) for each in piece.around)

@@ -93,9 +93,7 @@ def _fits(
 
 def _is_small(nest: Nest, target: Target) -> bool:
     """Whether a kernel of plain threads takes little more time than its launch."""
-    grid = target.grid
-    assert grid is not None
-    loops = band(nest.body)
+    grid, loops = target.gpu, band(nest.body)
     if nest.team or not loops or nest.scratch or loops != grid_axes(nest.body):
         return False
     inside = loops[-1].body

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import ZERO
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Call, For, Statement, Store
+from functrans.loop.statements import Buffer, Call, For, Statement, Store, in_loops
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import carries_values
@@ -101,7 +101,5 @@ def _shared(statement: Statement) -> Statement:
         return statement
     if any(node.op == "required" for node in postorder([inside.value])):
         return statement
-    body: Body = (inside,)
-    for each in reversed(loops):
-        body = (replace(each, body=body, parallel=True),)
-    return body[0]
+    (shared,) = in_loops([replace(each, parallel=True) for each in loops], (inside,))
+    return shared

@@ -19,7 +19,6 @@ from dataclasses import replace
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, index
-from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -31,20 +30,22 @@ from functrans.loop.statements import (
     Statement,
     Store,
     buffer,
+    in_loops,
     load,
 )
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import (
+    accesses,
     always_loaded,
     children,
     expressions,
     loaded,
+    loops_of,
     stored,
     walk,
     with_bodies,
 )
-from functrans.lower.grid.contiguity import accesses
-from functrans.lower.grid.dealing import bounds, dealt, is_dealt, is_plain
+from functrans.lower.grid.dealing import bounds, dealt, is_dealt, is_plain, values_of, work_of
 from functrans.lower.grid.sizes import Sizes
 from functrans.lower.plan import Step
 
@@ -94,9 +95,7 @@ class _Rows:
         body, rows = self._with_cached(private)
         if not rows and not self.long:
             return given
-        body = self._in_rounds(body, {*rows.values()})
-        for around in reversed(given.band):
-            body = (replace(around, body=body),)
+        body = in_loops(given.band, self._in_rounds(body, {*rows.values()}))
         dealt = (*rows, *self.long)
         scratch = tuple(dict.fromkeys((*given.scratch, *dealt)))
         return replace(given, body=body, scratch=scratch, dealt=dealt, long=tuple(self.long))
@@ -116,9 +115,7 @@ class _Rows:
                 if stops.setdefault(counter, stop) is not stop:
                     others.add(counter)
             else:
-                others.update(
-                    [each.index] if isinstance(each, For) else [i for i, *_ in each.loops]
-                )
+                others.update(counter for counter, *_ in loops_of(each))
         return {counter: stop for counter, stop in stops.items() if counter not in others}
 
     def _stop_of(self, row: Buffer, stops: Mapping[Scalar, Scalar]) -> Scalar | None:
@@ -152,23 +149,19 @@ class _Rows:
         """Whether there are registers for one more row, and its loops can be unrolled."""
         rounds = self._rounds(stop)
         self.room -= rounds * max(itemsize // WORD, 1)
-        work = sum(
-            self._rounds(each) * self._work(loop)
+        unrolled = sum(
+            self._rounds(each) * (work_of(loop, self.sizes.numbers) + 1)
             for loop in self.loops
             for each in [bounds(loop)[2]]
             if each is stop or each in {*others}
         )
-        if self.room >= spare and work <= self.largest:
+        if self.room >= spare and unrolled <= self.largest:
             return True
         self.room += rounds * max(itemsize // WORD, 1)
         return False
 
     def _rounds(self, stop: Scalar) -> int:
         return -(-self.sizes.value(stop) // self.given.team)
-
-    def _work(self, loop: For | Reduce) -> int:
-        values = loop.values if isinstance(loop, Reduce) else ()
-        return operations_of(loop.body, self.sizes.numbers) + operations(values) + 1
 
     # -- repeated loads -------------------------------------------------------------------------
 
@@ -256,10 +249,9 @@ class _Rows:
         allowed = {counter, *(loop.index for loop in self.given.band)}
         constant = set(self.given.buffers) - stored(self.inside)
         found: dict[tuple[Scalar, Scalar], None] = {}
-        values = statement.values if isinstance(statement, Reduce) else ()
         direct = (each for each in statement.body if not children(each))
         roots = [root for each in direct for root in expressions(each)]
-        for node in always_loaded([*roots, *values]):
+        for node in always_loaded([*roots, *values_of(statement)]):
             leaves = [x for x in postorder(node.args) if not x.args]
             # (an index may itself be loaded)
             read = {x.attribute for x in postorder([node]) if x.op == "load"}

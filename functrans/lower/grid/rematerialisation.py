@@ -16,9 +16,9 @@ from functrans.loop.grid import Grid
 from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, Store, While
+from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, While
 from functrans.loop.substitution import with_expressions
-from functrans.loop.walk import bodies, expressions, loaded, stored, walk
+from functrans.loop.walk import assigned, bodies, expressions, loaded, stored, walk
 from functrans.lower.grid.dealing import extent, is_independent, perfect, room_of
 from functrans.lower.nest.bodies import Nest
 
@@ -121,9 +121,9 @@ class _Element:
     def may_change(self, body: Body) -> bool:
         """Whether statements change the operands of the value."""
         written = stored(body)
-        assigned = {x for each in walk(body) if isinstance(each, Assign) for x in each.targets}
+        changed = assigned(body)
         return any(
-            node in assigned or (node.op == "load" and node.attribute in written)
+            node in changed or (node.op == "load" and node.attribute in written)
             for node in postorder([self.value])
         )
 

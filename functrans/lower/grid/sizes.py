@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, evaluate, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Kernel, Statement, load, size
-from functrans.loop.walk import rebuilt, scalars
+from functrans.loop.statements import Buffer, Kernel, size
+from functrans.loop.substitution import Position, Rewriting
+from functrans.loop.walk import scalars
 from functrans.lower.plan import Step
-
-Position = tuple[Scalar, ...]
-
-Element = Callable[[Buffer, Position], tuple[Buffer, Position]]
-"""Maps a buffer and indices to the element that replaces it."""
 
 
 class Sizes:
@@ -42,40 +38,6 @@ class Sizes:
         """The number to which an expression of sizes and constants evaluates."""
         leaves = [node for node in postorder([expression]) if node.op == "size"]
         return int(evaluate(expression, {leaf: self.numbers[leaf.attribute] for leaf in leaves}))
-
-
-class Rewriting:
-    """Rewrites statements: replaces leaves of expressions, and relocates elements of buffers."""
-
-    def __init__(
-        self,
-        values: Mapping[Scalar, Scalar],  # the replacements of leaves
-        element: Element,  # maps old indices to new ones, which are not rewritten again
-        simplify: Simplifier,
-    ) -> None:
-        self.values = values
-        self.element = element
-        self.simplify = simplify
-
-    def statements(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        return tuple(
-            rebuilt(
-                each,
-                body=self.statements,
-                values=self.expressions,
-                indices=self.expressions,
-                element=self.element,
-                buffer=lambda one: one,
-            )
-            for each in body
-        )
-
-    def expressions(self, given: Sequence[Scalar]) -> list[Scalar]:
-        replaced = dict(self.values)
-        for node in postorder(given):
-            if node.op == "load":
-                replaced[node] = load(*self.element(node.attribute, node.args))
-        return self.simplify.substitute(given, replaced)
 
 
 def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:

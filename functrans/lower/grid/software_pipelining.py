@@ -18,7 +18,7 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Await, Buffer, For, If, Kernel, Statement
+from functrans.loop.statements import Await, Buffer, For, If, Kernel, Statement, in_loops
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.grid.dealing import is_dealt, is_plain
@@ -101,9 +101,7 @@ class _Parts(NamedTuple):
         turns = For(turn, ZERO, stop, (*before, use, *after))
         body = (*substituted((self.copy,), {inner.index: first}, simplify), turns)
         made = replace(inner, index=team, stop=sizes.of(team.attribute[2]), body=body)
-        for around in reversed(outer):
-            made = replace(around, body=(made,))
-        return (made,)
+        return in_loops(outer, (made,))
 
 
 _LEAST = 4

@@ -21,10 +21,9 @@ LEAST_ROWS = 128
 
 
 def _blocks(root: Root, target: Target) -> int:
-    assert target.grid is not None
     product = product_of(root, target)
     if product is not None:
-        return product.parts(target.grid)
+        return product.parts(target.gpu)
     if not root.folds:
         return target[Reductions].blocks
     wanted = _wanted(root, target)
@@ -40,8 +39,7 @@ def _longest(extents: Sequence[Scalar]) -> int:
 
 def _wanted(root: Root, target: Target) -> int:
     """The number of blocks that keeps all teams busy."""
-    grid, blocks = target.grid, target[Reductions].blocks
-    assert grid is not None
+    grid, blocks = target.gpu, target[Reductions].blocks
     if root.vectorises_folds(target):
         return max(min(grid.waves * blocks // iterations(root), blocks), 2)
     # a team processes as many columns as a warp loads at once, and shares their rows, unless these
@@ -59,8 +57,7 @@ def _for(blocks: int, columns: int, root: Root) -> int:
 
 
 def _is_busy(root: Root, steps: int, target: Target) -> bool:
-    grid, limits = target.grid, target[Reductions]
-    assert grid is not None
+    grid, limits = target.gpu, target[Reductions]
     if product_of(root, target) is not None:
         return False
     if root.vectorises_folds(target):

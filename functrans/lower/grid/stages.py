@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from functrans.loop.reductions import Reductions
 from functrans.loop.statements import Kernel, size
@@ -112,10 +113,8 @@ def rematerialisation(draft: Draft) -> Draft:
     Expects nests.
     Leaves nests without cheap temporaries that would be written to memory and read again.
     """
-    grid = draft.target.grid
-    assert grid is not None
     lasting = {*draft.inputs, *draft.chosen.outputs}
-    return replace(draft, nests=tuple(rematerialised(draft.nests, lasting, grid)))
+    return replace(draft, nests=tuple(rematerialised(draft.nests, lasting, draft.target.gpu)))
 
 
 def loop_distribution(draft: Draft) -> Draft:
@@ -149,8 +148,7 @@ def thread_mapping(draft: Draft) -> Draft:
     Expects nests that are a kernel each.
     Leaves nests, with the number of threads for each iteration.
     """
-    grid, lengths = draft.target.grid, draft.target[Reductions]
-    assert grid is not None
+    grid, lengths = draft.target.gpu, draft.target[Reductions]
     return replace(draft, nests=tuple(mapped(nest, grid, lengths) for nest in draft.nests))
 
 
@@ -175,9 +173,7 @@ def transposition(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps, of which some compute a tile of two loops in each team.
     """
-    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
-    assert grid is not None
-    return _each_step(draft, lambda step: transposed(step, grid, largest))
+    return _on_grid(draft, transposed)
 
 
 def column_reduction(draft: Draft) -> Draft:
@@ -188,10 +184,7 @@ def column_reduction(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps, of which some compute neighbouring columns in each team.
     """
-    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
-    lengths = draft.target[Reductions]
-    assert grid is not None
-    return _each_step(draft, lambda step: shared_columns(step, grid, lengths, largest))
+    return _on_grid(draft, shared_columns, draft.target[Reductions])
 
 
 def register_rows(draft: Draft) -> Draft:
@@ -203,8 +196,7 @@ def register_rows(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps with rows that are private to threads, in unrolled loops if in registers.
     """
-    grid = draft.target.grid
-    assert grid is not None
+    grid = draft.target.gpu
     return _each_step(draft, lambda step: with_register_rows(step, grid))
 
 
@@ -217,9 +209,7 @@ def software_pipelining(draft: Draft) -> Draft:
     Expects steps, with rows in shared memory.
     Leaves steps, of which some process several rows in each team.
     """
-    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
-    assert grid is not None
-    return _each_step(draft, lambda step: pipelined(step, grid, largest))
+    return _on_grid(draft, pipelined)
 
 
 def strip_mining(draft: Draft) -> Draft:
@@ -230,9 +220,13 @@ def strip_mining(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps with adjacent loads of neighbouring elements in their statements.
     """
-    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
-    assert grid is not None
-    return _each_step(draft, lambda step: strip_mined(step, grid, largest))
+    return _on_grid(draft, strip_mined)
+
+
+def _on_grid(draft: Draft, change: Callable[..., Step], *given: Any) -> Draft:
+    """The steps, transformed given the largest number that is a constant in kernels."""
+    grid, largest = draft.target.gpu, draft.target[Kernels].largest_constant
+    return _each_step(draft, lambda step: change(step, grid, *given, largest))
 
 
 def _each_step(

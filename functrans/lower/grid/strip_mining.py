@@ -17,7 +17,7 @@ from math import prod
 from functrans.loop.affine import divisor
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
-from functrans.loop.operations import operations, operations_of
+from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -29,19 +29,12 @@ from functrans.loop.statements import (
     Reduce,
     Statement,
     While,
+    in_loops,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import loaded, stored, walk, with_bodies
-from functrans.lower.grid.contiguity import (
-    WIDEST,
-    Access,
-    accesses,
-    is_alike,
-    is_apart,
-    is_by_data,
-    neighbours,
-)
-from functrans.lower.grid.dealing import bounds, dealt, is_dealt
+from functrans.loop.walk import Access, accesses, loaded, stored, walk, with_bodies
+from functrans.lower.grid.contiguity import WIDEST, is_alike, is_apart, is_by_data, neighbours
+from functrans.lower.grid.dealing import bounds, dealt, is_dealt, values_of, work_of
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
@@ -140,9 +133,8 @@ class _OfThreads(_Strips):
             made = self._of_loop(loop, count, width, work)
         except NotUniform:
             return given
-        for around in reversed(given.band[:-1]):
-            made = replace(around, body=(made,))
-        return with_products(replace(given, body=(made,)), self.sizes, width)
+        body = in_loops(given.band[:-1], (made,))
+        return with_products(replace(given, body=body), self.sizes, width)
 
     def _of_loop(self, loop: For, count: int, width: int, work: int) -> For:
         strips = self._strips(loop, count, width, work)
@@ -222,24 +214,20 @@ class _OfTeams(_Strips):
         body = self._statements(inside)
         if all(new is old for new, old in zip(body, inside, strict=True)):
             return given
-        for around in reversed(given.band):
-            body = (replace(around, body=body),)
-        return with_products(
-            replace(given, body=body), self.sizes, max(self.widths.values(), default=1)
-        )
+        made = replace(given, body=in_loops(given.band, body))
+        return with_products(made, self.sizes, max(self.widths.values(), default=1))
 
     def _width(self, statement: For | Reduce) -> int:
         """The strips that a loop allows."""
         counter, start, stop = bounds(statement)
         if start is not ZERO or (isinstance(statement, For) and not _is_known(stop)):
             return 1
-        values = statement.values if isinstance(statement, Reduce) else ()
-        found = list(accesses(statement.body, values))
+        found = list(accesses(statement.body, values_of(statement)))
         width = WIDEST
         if any(each.buffer in self.given.buffers for each in found):
             rows = set(self.given.scratch) if self._is_moving(statement) else NONE
             width = self.width(counter, found, rows)
-        width = self.limited(width, self._work(statement), self.grid.largest_strip)
+        width = self.limited(width, work_of(statement, self.sizes.numbers), self.grid.largest_strip)
         count, least = self._count(counter, stop), divisor(stop, self.sizes.numbers)
         while width > 1 and (least % width or count // width < self.given.team):
             width //= 2
@@ -252,11 +240,6 @@ class _OfTeams(_Strips):
     def _count(self, counter: Scalar, stop: Scalar) -> int:
         """The number of iterations, or an upper bound."""
         return self.sizes.value(stop) if _is_known(stop) else counter.attribute[2] or 0
-
-    def _work(self, statement: For | Reduce) -> int:
-        """The operations of one iteration."""
-        values = statement.values if isinstance(statement, Reduce) else ()
-        return operations_of(statement.body, self.sizes.numbers) + operations(values)
 
     def _statements(self, body: Body) -> Body:
         return tuple(map(self._statement, body))
@@ -290,7 +273,7 @@ class _OfTeams(_Strips):
         inside = (statement,)
         loops = any(isinstance(each, (For, Reduce, While)) for each in walk(statement.body))
         in_memory = not set(self.given.buffers).isdisjoint(loaded(inside) | stored(inside))
-        return in_memory and not loops and self._work(statement) <= _LITTLE
+        return in_memory and not loops and work_of(statement, self.sizes.numbers) <= _LITTLE
 
     def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:
         counter, start, stop = bounds(statement)

@@ -17,11 +17,11 @@ from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While
+from functrans.loop.statements import Buffer, Call, For, Reduce, Statement, While, in_loops
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import children, walk
+from functrans.loop.walk import accesses, children, walk, with_bodies
 from functrans.lower.grid.coalescing import joined_sums
-from functrans.lower.grid.contiguity import accesses, neighbours
+from functrans.lower.grid.contiguity import neighbours
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, grid_axes, is_independent, perfect, terms, threads
 from functrans.lower.grid.slicing import Slicer
@@ -59,11 +59,7 @@ def _room(inside: Body, scratch: Sequence[Buffer], team: int, grid: Grid) -> int
 
 
 def _in_band(loops: Sequence[For], inside: Body) -> Body:
-    for loop in reversed(loops):
-        inside = (
-            replace(loop, body=inside, lanes=1, parallel=True, repeatable=False, whole=False),
-        )
-    return inside
+    return in_loops([replace(_together(loop), parallel=True) for loop in loops], inside)
 
 
 def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans: Spans) -> int:
@@ -137,21 +133,15 @@ def of_one_thread(body: Sequence[Statement]) -> Body:
 
 
 def _serial(statement: Statement) -> Statement:
-    match statement:
-        case For():
-            body = of_one_thread(statement.body)
-            return replace(
-                statement, body=body, lanes=1, parallel=False, repeatable=False, whole=False
-            )
-        case Reduce():
-            return replace(statement, body=of_one_thread(statement.body), lanes=1, whole=False)
-        case If():
-            body, otherwise = map(of_one_thread, (statement.body, statement.otherwise))
-            return replace(statement, body=body, otherwise=otherwise)
-        case While():
-            prepare, body = map(of_one_thread, (statement.prepare, statement.body))
-            return replace(statement, prepare=prepare, body=body)
-    return statement
+    statement = with_bodies(statement, of_one_thread)
+    if isinstance(statement, Reduce):
+        return replace(statement, lanes=1, whole=False)
+    return _together(statement) if isinstance(statement, For) else statement
+
+
+def _together(loop: For) -> For:
+    """A loop whose iterations are not divided, and all executed by the same threads."""
+    return replace(loop, lanes=1, parallel=False, repeatable=False, whole=False)
 
 
 class _Deal:
@@ -186,20 +176,10 @@ class _Deal:
         match statement:
             case For() if self.spans.way(statement, self.team).slices:
                 return self._dealt(statement)
-            case For():
-                body = self.statements(statement.body)
-                return replace(
-                    statement, body=body, lanes=1, parallel=False, repeatable=False, whole=False
-                )
             case Reduce():
                 return self._reduce(statement)
-            case If():
-                body, otherwise = map(self.statements, (statement.body, statement.otherwise))
-                return replace(statement, body=body, otherwise=otherwise)
-            case While():
-                prepare, body = map(self.statements, (statement.prepare, statement.body))
-                return replace(statement, prepare=prepare, body=body)
-        return statement
+        inside = with_bodies(statement, self.statements)
+        return _together(inside) if isinstance(inside, For) else inside
 
     def _dealt(self, loop: For) -> For:
         """A loop whose iterations are dealt; its perfect nest is coalesced if possible."""

@@ -29,17 +29,18 @@ from functrans.loop.simplify import TRUE, Simplifier
 from functrans.loop.statements import (
     Buffer,
     For,
-    If,
     Kernel,
     Let,
     Statement,
     Store,
     buffer,
+    in_loops,
     load,
     local,
+    where_true,
 )
-from functrans.loop.walk import children, expressions, loaded, stored
-from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, reads_back, stride
+from functrans.loop.walk import Access, accesses, children, expressions, loaded, stored
+from functrans.lower.grid.contiguity import WIDEST, neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
@@ -224,9 +225,8 @@ class _Tiling:
         for counter in (self.column_block, self.row_block):
             stop = self.sizes.of(counter.attribute[2])
             body = (For(counter, ZERO, stop, body, parallel=True),)
-        for loop in reversed(self.given.band):
-            if loop is not self.rows and loop is not self.columns:
-                body = (replace(loop, body=body),)
+        others = [x for x in self.given.band if x is not self.rows and x is not self.columns]
+        body = in_loops(others, body)
         scratch = tuple(self.tiles.values())
         made = replace(self.given, body=body, scratch=scratch, team=self.threads)
         return with_products(made, self.sizes, max(strip, *map(self._aligned, self.tiles)))
@@ -305,7 +305,7 @@ class _Tiling:
         count = self.each // strip
         number = index("strip", count)
         there = self._is_there(thread, number if count > 1 else ZERO, strip)
-        one = self._if(there, self._lanes(thread, [number if count > 1 else ZERO], strip))
+        one = where_true(there, self._lanes(thread, [number if count > 1 else ZERO], strip))
         if count == 1:
             return deal(thread, one, self.threads)
         one_by_one = (For(number, ZERO, const(count, INDEX), one),)
@@ -315,11 +315,8 @@ class _Tiling:
                 together = self._lanes(thread, list(range(count)), strip)
             except NotUniform:
                 return deal(thread, body, self.threads)
-            body = self._if(self._is_whole(), together, one_by_one)
+            body = where_true(self._is_whole(), together, one_by_one)
         return deal(thread, body, self.threads)
-
-    def _if(self, condition: Scalar, body: Body, otherwise: Body = ()) -> Body:
-        return body if condition is TRUE else (If(condition, body, otherwise),)
 
     def _lanes(self, thread: Scalar, numbers: Sequence[Scalar | int], strip: int) -> Body:
         """The iterations of some of a thread's strips, statement by statement."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, If, Let, Reduce, Statement, Store, local
+from functrans.loop.walk import bounds
 
 Body = tuple[Statement, ...]
 
@@ -69,9 +70,9 @@ class Jam:
         raise NotUniform
 
     def _reduce(self, statement: Reduce) -> Reduce:
-        bounds = self._alike([bound for _, *pair in statement.loops for bound in pair])
+        alike = self._alike(bounds(statement))
         loops = tuple(
-            (index, bounds[2 * number], bounds[2 * number + 1])
+            (index, alike[2 * number], alike[2 * number + 1])
             for number, (index, *_) in enumerate(statement.loops)
         )
         body = self.statements(statement.body)

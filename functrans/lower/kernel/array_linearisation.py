@@ -12,8 +12,8 @@ from itertools import chain
 from functrans.loop.linear_places import DIVISIONS, divides, linear_place
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Address, Buffer, Call, MatrixMultiply, Statement, Store
-from functrans.loop.walk import scalars, walk
+from functrans.loop.statements import Address, Buffer, Call, MatrixMultiply, Statement
+from functrans.loop.walk import accesses, scalars, walk
 
 Position = tuple[Scalar, ...]
 
@@ -28,20 +28,14 @@ def linear_places(
     scratch: Collection[Buffer],  # rows, which are not linearised
 ) -> dict[Buffer, Places]:
     """The linear indices of all accesses to those buffers for which they need fewer divisions."""
-    nodes = scalars(body)
-    if not any(node.op in DIVISIONS for node in nodes):
+    if not any(node.op in DIVISIONS for node in scalars(body)):
         return {}
-    accesses: dict[Buffer, dict[Position, None]] = {}
+    places: dict[Buffer, dict[Position, None]] = {}
+    for one, position, _ in accesses(body):
+        places.setdefault(homes.get(one, one), {})[position] = None
     apart = set(scratch)
-    for node in nodes:
-        if node.op == "load":
-            one = homes.get(node.attribute, node.attribute)
-            accesses.setdefault(one, {})[node.args] = None
     for each in walk(body):
         match each:
-            case Store():
-                one = homes.get(each.target, each.target)
-                accesses.setdefault(one, {})[each.indices] = None
             case Call():
                 addressed = [x.target for x in each.arguments if isinstance(x, Address)]
                 apart.update(homes.get(x, x) for x in (*each.reads, *each.writes, *addressed))
@@ -49,11 +43,11 @@ def linear_places(
                 return {}
     simplify = Simplifier()
     found: dict[Buffer, Places] = {}
-    for one, positions in accesses.items():
+    for one, positions in places.items():
         if one not in apart and len(one.shape) > 1 and any(map(divides, positions)):
-            places = {at: linear_place(one, at, simplify) for at in positions}
-            if len(_divisions(places.values())) < len(_divisions(chain.from_iterable(positions))):
-                found[one] = places
+            linear = {at: linear_place(one, at, simplify) for at in positions}
+            if len(_divisions(linear.values())) < len(_divisions(chain.from_iterable(positions))):
+                found[one] = linear
     return found
 
 

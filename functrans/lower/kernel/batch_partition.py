@@ -22,10 +22,10 @@ import numpy as np
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
+from functrans.loop.statements import Address, Buffer, Call, For, If, Let, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import carries_a_local, expressions, walk
+from functrans.loop.walk import assigned, carries_a_local, expressions, walk
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
 
@@ -244,7 +244,7 @@ def _is_over_rows(loop: For, extent: int) -> bool:
 
 def _values(inside: Sequence[Statement]) -> dict[Scalar, Scalar]:
     """The values of locals that are never changed."""
-    changed = {name for each in inside if isinstance(each, Assign) for name in each.targets}
+    changed = assigned(inside)
     return {
         name: value
         for each in inside

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Assign, Buffer, Call, For, Let, Reduce, Statement, While
+from functrans.loop.statements import Buffer, Call, For, Statement, While
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
 from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
@@ -132,14 +132,8 @@ def _work(part: _Part) -> int:
 
 def _share_locals(parts: Sequence[_Part]) -> bool:
     """Whether a local carries a value from one part to another, or to its own next iteration."""
-    return any(not _locals(part.body) <= _declared(part.body) for part in parts)
+    return any(not _locals(part.body).issubset(declared(part.body)) for part in parts)
 
 
 def _locals(body: Body) -> set[Scalar]:
-    used = {node for node in scalars(body) if node.op == "local"}
-    return used.union(*(each.targets for each in walk(body) if isinstance(each, Assign)))
-
-
-def _declared(body: Body) -> set[Scalar]:
-    own = (each.targets for each in walk(body) if isinstance(each, (Let, Reduce)))
-    return {name for targets in own for name in targets}
+    return assigned(body) | {node for node in scalars(body) if node.op == "local"}

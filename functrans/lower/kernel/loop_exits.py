@@ -18,7 +18,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, Let, Statement, Store, While, buffer, load
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
-from functrans.loop.walk import scalars, walk
+from functrans.loop.walk import assigned, scalars
 from functrans.lower.plan import Exit
 from functrans.records import dataclass
 
@@ -67,8 +67,7 @@ def _left_by_an_exit(
     (place,) = places
     declaration, between = before[place], before[place + 1 :]
     assert isinstance(declaration, Let)
-    changed = {x for each in walk(between) if isinstance(each, Assign) for x in each.targets}
-    if len(declaration.targets) > 1 or name in changed or name in scalars(between):
+    if len(declaration.targets) > 1 or name in {*assigned(between), *scalars(between)}:
         return None
     (value,) = declaration.values
     turn, count = index("turn"), buffer("count", INDEX, ())
@@ -101,10 +100,8 @@ def _induction_variable(loop: While) -> Scalar | None:
     if not isinstance(last, Assign) or len(last.targets) > 1:
         return None
     (name,), (value,) = last.targets, last.values
-    others = walk((*loop.prepare, *loop.body[:-1]))
-    if any(isinstance(each, Assign) and name in each.targets for each in others):
-        return None
-    return name if value is from_terms({name: 1}, 1) else None
+    is_own = name not in assigned((*loop.prepare, *loop.body[:-1]))
+    return name if is_own and value is from_terms({name: 1}, 1) else None
 
 
 def _replaced(body: Body, name: Scalar, value: Scalar) -> Body:

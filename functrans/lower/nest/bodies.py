@@ -278,15 +278,7 @@ class NestBuilder:
         if extent == 1:
             yield from body
             return
-        inner = For(
-            counter,
-            ZERO,
-            const(extent, INDEX),
-            tuple(body),
-            lanes=lanes,
-            repeatable=lanes > 1 and not loop.accumulates,
-            whole=extent % lanes == 0 and not (outermost and rows is None),
-        )
+        inner = _counting(loop, counter, body, lanes, outermost and rows is None)
         if rows is not None:
             inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
@@ -321,11 +313,7 @@ class NestBuilder:
             self._index_values[loop.index] = from_terms({step: count}, start + k)
             body.extend(self._children(loop, lanes, False))
         del self._index_values[loop.index]
-        whole = steps % lanes == 0 and not outermost
-        repeatable = lanes > 1 and not loop.accumulates
-        inner = For(
-            step, ZERO, const(steps, INDEX), tuple(body), lanes, repeatable=repeatable, whole=whole
-        )
+        inner = _counting(loop, step, body, lanes, outermost)
         yield mark_parallel(inner, self.target.parallel_loops) if outermost else inner
         for at in range(start + steps * count, start + extent):
             yield from self._piece(loop, at, at + 1, outermost)
@@ -428,3 +416,23 @@ class NestBuilder:
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
+
+
+def _counting(
+    loop: Loop,
+    counter: Scalar,
+    body: Sequence[Statement],
+    lanes: int,
+    is_divided: bool,  # whether threads may share the iterations
+) -> For:
+    """The statement of a loop, or of a part of its range."""
+    extent = extent_of(counter)
+    return For(
+        counter,
+        ZERO,
+        const(extent, INDEX),
+        tuple(body),
+        lanes=lanes,
+        repeatable=lanes > 1 and not loop.accumulates,
+        whole=extent % lanes == 0 and not is_divided,
+    )

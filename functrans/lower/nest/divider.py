@@ -53,10 +53,13 @@ from functrans.loop.target import Target
 from functrans.loop.walk import (
     Body,
     always_loaded,
+    assigned,
+    bounds,
+    declared,
     expressions,
+    loops_of,
     scalars,
     stored,
-    walk,
     with_bodies,
 )
 
@@ -194,9 +197,9 @@ def _is_other(node: Scalar) -> bool:
 
 def _executed(loop: For | Reduce) -> set[Scalar]:
     """The loads that every iteration executes, if there is one."""
-    bounds = [(loop.start, loop.stop)] if isinstance(loop, For) else [x[1:] for x in loop.loops]
-    ends = [end for pair in bounds for end in pair]
-    if any(end.op != "const" for end in ends) or any(a.attribute >= b.attribute for a, b in bounds):
+    if any(end.op != "const" for end in bounds(loop)):
+        return set()
+    if any(start.attribute >= stop.attribute for _, start, stop in loops_of(loop)):
         return set()
     values = [each for each in loop.body if isinstance(each, (Store, Let, Assign))]
     roots = [root for each in values for root in expressions(each)]
@@ -222,12 +225,7 @@ def _is_root(node: Scalar) -> bool:
 
 def _varying(loop: For | Reduce, nodes: Sequence[Scalar]) -> set[Scalar]:
     """The nodes that may differ between iterations: of inner loops, of locals, or of changes."""
-    inside = list(walk([loop]))
-    found: set[Scalar] = set()
-    for each in inside:
-        if isinstance(each, (Let, Assign, Reduce)):
-            found.update(each.targets)
-    changing = stored([loop])
+    found, changing = {*declared([loop]), *assigned([loop])}, stored([loop])
     for node in nodes:
         is_changed = node.op == "load" and node.attribute in changing
         if node.op == "index" or is_changed or not found.isdisjoint(node.args):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, serial
+from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, serial
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import assigned, loaded, scalars, stored
 
 
 def mark_parallel(loop: For, count: int) -> For:
@@ -74,9 +74,7 @@ def carries_values(
     made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
     if not made:
         return False
-    needed = {x for each in walk(after) if isinstance(each, Assign) for x in each.targets}
-    needed.update(scalars(after))
-    return not made.isdisjoint(needed)
+    return not made.isdisjoint(assigned(after) | {*scalars(after)})
 
 
 def is_worth_sharing(body: Sequence[Statement], least: int) -> bool:

@@ -24,8 +24,7 @@ def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier)
     rest = simplify(flat)
     for each in reversed(counters[1:]):
         rest, values[each] = quotient_and_rest(rest, each.attribute[2], simplify)
-    values[counters[0]] = rest
-    return values
+    return values | dict.fromkeys(counters[:1], rest)
 
 
 def number_of(values: Mapping[Scalar, Scalar], simplify: Simplifier) -> Scalar:

@@ -20,13 +20,13 @@ from functools import partial
 
 from functrans.caches import cached_property
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, postorder
+from functrans.loop.relocation import Relocation
+from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Reduce, Statement, Store, buffer
-from functrans.loop.substitution import substituted
+from functrans.loop.substitution import Position, substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import expressions, walk
+from functrans.loop.walk import accesses, walk
 from functrans.lower.nest.bodies import Nest
 from functrans.records import dataclass
 
@@ -172,12 +172,8 @@ class _RowFusion:
 def _positions(statements: Sequence[Statement]) -> dict[Buffer, list[Position]]:
     """The positions at which each buffer is accessed."""
     found: dict[Buffer, list[Position]] = {}
-    for each in walk(statements):
-        for node in postorder(expressions(each)):
-            if node.op == "load":
-                found.setdefault(node.attribute, []).append(node.args)
-        if isinstance(each, Store):
-            found.setdefault(each.target, []).append(each.indices)
+    for one, position, _ in accesses(statements):
+        found.setdefault(one, []).append(position)
     return found
 
 

@@ -157,7 +157,7 @@ class _Side(NamedTuple):
         matrix, number = (simplify(op(group, groups)) for op in (idiv, irem))
         first, line = simplify(number * self.lines), index("line", self.lines)
         term = index("k", extent_of(self.other.counter))
-        own = self.other.at(delinearised(stack, matrix, simplify) if stack else {})
+        own = self.other.at(delinearised(stack, matrix, simplify))
         element = own.element(simplify(first + line), term)
         loops = [
             (line, ZERO, simplify(minimum(count - first, self.lines))),

@@ -8,10 +8,10 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Store
+from functrans.loop.substitution import Position
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values
 from functrans.lower.select.root import extent_of

@@ -65,17 +65,18 @@ def _product(
     """A product whose blocks are as large as a thread's stack has room for."""
     whole_rows = epilogue is not None and epilogue.column is None
     is_alone = epilogue is None
-    blocks = blocks_of(root, target, whole_rows, is_alone=is_alone)
-    product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
-    if product.packs_rows and not blocks.by_terms:
-        blocks = blocks_of(root, target, whole_rows, in_vectors=True, is_alone=is_alone)
-        product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
+
+    def of(blocks: Blocks) -> Product:
+        return Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
+
+    product = of(blocks_of(root, target, whole_rows, is_alone=is_alone))
+    if product.packs_rows and not product.blocks.by_terms:
+        product = of(blocks_of(root, target, whole_rows, in_vectors=True, is_alone=is_alone))
     while not _fits(product, target, epilogue):
         smaller = _halved(product, whole_rows)
-        if smaller == blocks:
+        if smaller == product.blocks:
             break
-        blocks = smaller
-        product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
+        product = of(smaller)
     return product
 
 

@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, ahead, as_index, index
-from functrans.loop.relocation import Position, Relocation
+from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import Scalar, const, idiv, irem, lshr, maximum, minimum
 from functrans.loop.statements import Buffer, For, If, Let, Reduce, Store, load, local
+from functrans.loop.substitution import Position
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised, number_of
@@ -247,7 +248,7 @@ class Product(Storage):
 
         For ``some`` tiles of rows, or for all.
         """
-        blocks, own = self.blocks, block.own
+        blocks = self.blocks
         tiles = some or (ZERO, count_of(block.rows, blocks.height, blocks.tiles, self.simplify))
         panels = count_of(block.columns, blocks.width, blocks.panels, self.simplify)
         panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
@@ -255,27 +256,7 @@ class Product(Storage):
         first_tile, last_panel = self._to_the_diagonal(block, tile, panel, tiles[0], panels)
         term, lane = index("k", terms.most), index("lane", blocks.width)
         first = self._times(tile, blocks.height)
-        before: Body = ()
-        lets: Body = ()
-        if self.reads_in_place:
-            lets, rows = left.named(self._lines(block, tile))
-            elements = [row.of_term(terms, term) for row in rows]
-        elif left.along_terms:
-            before = self._rows(left, block, terms, tiles)
-            elements = [
-                load(self.tiles, (*own, self.simplify(first + row), term))
-                for row in range(blocks.height)
-            ]
-        elif self.packs_left:
-            number = self.simplify(idiv(block.rows[0], blocks.height) + tile)
-            stretch = self.simplify(idiv(terms.start, blocks.depth))
-            numbers = map(as_index, range(blocks.height))
-            place = self._number(block), stretch, number, term
-            elements = [load(self.all_tiles, (*place, row)) for row in numbers]
-        else:
-            before = self._packed_tiles(left, block, terms, tiles)
-            numbers = map(as_index, range(blocks.height))
-            elements = [load(self.tiles, (*own, tile, term, row)) for row in numbers]
+        before, lets, elements = self._of_left(left, block, terms, tiles, tile, term)
         if blocks.by_terms:
             inside = (*lets, *self._by_terms(block, first, elements, right, terms, term))
             return (*before, *loop_of(tile, tiles[1], inside))
@@ -303,6 +284,37 @@ class Product(Storage):
             return (*before, *loop_of(tile, tiles[1], of_tile, tiles[0]))
         of_panel = loop_of(tile, tiles[1], (*lets, vectors), first_tile)
         return (*before, *loop_of(panel, panels, of_panel))
+
+    def _of_left(
+        self,
+        left: Operand,
+        block: Block,
+        terms: Terms,
+        tiles: Bounds,
+        tile: Scalar,
+        term: Scalar,
+    ) -> tuple[Body, Body, list[Scalar]]:
+        """A term of each row of a tile: statements before all tiles, and in each, and the elements.
+
+        They are read where they are, or from copies of a block's rows, or of all rows.
+        """
+        blocks, rows = self.blocks, range(self.blocks.height)
+        if self.reads_in_place:
+            lets, lines = left.named(self._lines(block, tile))
+            return (), lets, [line.of_term(terms, term) for line in lines]
+        if left.along_terms:
+            first = self._times(tile, blocks.height)
+            places = [(*block.own, self.simplify(first + row), term) for row in rows]
+            copied = self._rows(left, block, terms, tiles)
+            return copied, (), [load(self.tiles, place) for place in places]
+        if self.packs_left:
+            number = self.simplify(idiv(block.rows[0], blocks.height) + tile)
+            stretch = self.simplify(idiv(terms.start, blocks.depth))
+            place = self._number(block), stretch, number, term
+            return (), (), [load(self.all_tiles, (*place, as_index(row))) for row in rows]
+        copied = self._packed_tiles(left, block, terms, tiles)
+        own = *block.own, tile, term
+        return copied, (), [load(self.tiles, (*own, as_index(row))) for row in rows]
 
     def _to_the_diagonal(
         self, block: Block, tile: Scalar, panel: Scalar, first_tile: Scalar, panels: Scalar
@@ -440,7 +452,7 @@ class Product(Storage):
 
     def _loops(self, loops: tuple[Scalar, ...], number: Scalar) -> Values:
         """The indices of loops at a linear iteration number."""
-        return delinearised(loops, number, self.simplify) if loops else {}
+        return delinearised(loops, number, self.simplify)
 
     def _number(self, block: Block) -> Scalar:
         """The number of the matrix in the stack."""

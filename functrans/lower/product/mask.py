@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from functrans.loop.scalar import Scalar, const, ne, postorder
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Buffer, local
 from functrans.lower.product.bounds import LOWEST
@@ -76,22 +76,16 @@ def mask_at(
     # maps a condition to the loop over columns on which it depends, or None
     column_of: Callable[[Scalar], Scalar | None],
 ) -> Mask | None:
-    """The mask of a node of an expression; None if it is none."""
-    if node.op in ("where", "guard"):
-        chosen, *sides = node.args
-    elif node.op == "add":
-        chosen, sides = next((x for x in node.args if x.op == "load"), node), []
-    else:
+    """The mask of a node that selects elements; None if it is none."""
+    if node.op not in ("where", "guard"):
         return None
+    chosen, *sides = node.args
     column = column_of(chosen)
     if column is None:
         return None
-    if not sides and chosen.dtype.kind == "f":
-        nothing = const(float("-inf"), chosen.dtype)
-        return Mask(ne(chosen, nothing), chosen, nothing, column)
-    if sides and column not in postorder(sides[1:]):
+    if column not in postorder(sides[1:]):
         return Mask(chosen, chosen, FALSE, column)
-    if sides and column not in postorder(sides[:1]):
+    if column not in postorder(sides[:1]):
         return Mask(~chosen, chosen, TRUE, column)
     return None
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import stride_of
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, minimum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, local
+from functrans.loop.substitution import Position
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values, delinearised

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.statements import Buffer, For
+from functrans.loop.substitution import Position
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.product.block import loop_of
@@ -71,7 +71,7 @@ def _packing(
     batch = simplify(idiv(group, groups))
     first = simplify(irem(group, groups) * together)
     number = simplify(first + panel)
-    own = operand.at(delinearised(loops, batch, simplify) if loops else {})
+    own = operand.at(delinearised(loops, batch, simplify))
     line = minimum(number * side, count - side) if overlaps else number * side
     whole = overlaps or count % side == 0
     lines = Lines(simplify(line), side, const(count, INDEX), whole)

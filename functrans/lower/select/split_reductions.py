@@ -145,14 +145,14 @@ def split_reductions(
             # inner loops are renamed first: a block's index may be one that is in use
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
-            blocked = _partial(moved, inner[0], blocks, together)
+            cut = _cut(moved, blocks, together)
+            blocked = _partial(moved, inner[0], cut)
             elements.append((element(inner, at), simplify(blocked)))
             block = index("block", blocks)
             term = load(partial, element((block, *root.loops), at))
             op = fold.attribute[0]
-            count = const(blocks, INDEX)
-            total = Scalar("fold", (term, count), dtype, (op, (block,)))
-            rest = _rest(fold, blocks, together)
+            total = Scalar("fold", (term, const(blocks, INDEX)), dtype, (op, (block,)))
+            rest = _rest(fold, cut)
             known[fold] = total if rest is None else combine_pairwise(op, [total, rest])
         axes = tuple(range(first, first + len(inner)))
         new.append(Elements(partial, inner, axes, tuple(elements)))
@@ -213,9 +213,8 @@ def _cut(fold: Scalar, blocks: int, together: int) -> Cut:
     return Cut(axis, length, extent - rest if rest * inside <= _LARGEST_REST else extent)
 
 
-def _partial(fold: Scalar, block: Scalar, blocks: int, together: int) -> Scalar:
+def _partial(fold: Scalar, block: Scalar, cut: Cut) -> Scalar:
     """The fold over one block of one of its extents."""
-    cut = _cut(fold, blocks, together)
     within = index("k", cut.length)
     start = Scalar("mul", (block, const(cut.length, INDEX)), INDEX)
     left = Scalar("sub", (const(cut.whole, INDEX), start), INDEX)
@@ -224,9 +223,8 @@ def _partial(fold: Scalar, block: Scalar, blocks: int, together: int) -> Scalar:
     return _along(fold, cut.axis, within, Scalar("add", (start, within), INDEX), count)
 
 
-def _rest(fold: Scalar, blocks: int, together: int) -> Scalar | None:
+def _rest(fold: Scalar, cut: Cut) -> Scalar | None:
     """The fold over the terms that are in no block."""
-    cut = _cut(fold, blocks, together)
     count = int(fold.args[1 + cut.axis].attribute) - cut.whole
     if not count:
         return None

@@ -42,7 +42,11 @@ def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
         return None
     fewest = grid.fewest_tiles
     kernels = {tile: _Kernel(sums, tile, simplify, fewest) for tile in grid.attention_tiles}
-    fitting = [tile for tile, kernel in kernels.items() if kernel.fits(grid)]
+    fitting = [
+        tile
+        for tile, kernel in kernels.items()
+        if kernel.tiles.fit([each.row for each in kernel.sums], grid.shared, grid)
+    ]
     tile = chosen_tile(fitting, sums.pairs, sums.work, grid)
     return None if tile is None else kernels[tile].root()
 
@@ -76,13 +80,6 @@ class _Kernel:
         """Registers for the accumulators of products, which they use one after the other."""
         taken = [one for one in self.tiles.private if one.dtype == dtype]
         return taken[0] if taken else self.tiles.own("products", dtype, self.tiles.tile.scores)
-
-    def fits(self, grid: Grid) -> bool:
-        """Whether tiles and accumulators fit into shared memory and a thread's registers."""
-        private = {*self.tiles.private}
-        shared = sum(row.nbytes for row in self.tiles.scratch if row not in private)
-        own = sum(each.row.nbytes for each in self.sums) // self.tiles.tile.threads
-        return shared <= grid.shared and own <= grid.registers
 
     def root(self) -> Root:
         return team_root(

@@ -7,6 +7,7 @@ last one again; values of partners beyond the last one are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]
 """Returns the loads of a thread for a stretch of terms."""
+
+Place = tuple[Buffer, tuple[Scalar, ...]]
+"""Where an element is in shared memory."""
 
 NEAR = 8
 """Adjacent threads load this many adjacent terms, a sector of memory, and then those of the next
@@ -99,30 +103,29 @@ class Operands:
     def of_rows(self, number: int) -> Load:
         """The operands of rows of a product."""
 
-        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            first = stretch * self.tile.depth
-            return _stored(
-                [
-                    (self.left[number][operand], (first + term, own), element)
-                    for operand, own, term, element in self.share_of_rows(number, thread, stretch)
-                ]
+        def place(each: Loaded, stretch: Scalar) -> Place:
+            return self.left[number][each.operand], (
+                stretch * self.tile.depth + each.term,
+                each.own,
             )
 
-        return loads
+        return _loads(partial(self.share_of_rows, number), place)
 
     def of_partners(self, number: int) -> Load:
         """The operands of partners of a product."""
 
-        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            share = self.share_of_partners(number, thread, stretch)
-            return _stored(
-                [
-                    (self.right[number][operand], (term, own), element)
-                    for operand, own, term, element in share
-                ]
-            )
+        def place(each: Loaded, stretch: Scalar) -> Place:
+            return self.right[number][each.operand], (each.term, each.own)
 
-        return loads
+        return _loads(partial(self.share_of_partners, number), place)
+
+    def of_values(self, number: int) -> Load:
+        """The values of partners, in stretches of partners; beyond the last partner they are 0."""
+
+        def place(each: Loaded, stretch: Scalar) -> Place:
+            return self.values[number], (each.term, each.own)
+
+        return _loads(partial(self.share_of_values, number), place)
 
     def share_of_rows(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
         """A thread's share of a stretch of the operands of rows."""
@@ -133,16 +136,6 @@ class Operands:
         """A thread's share of a stretch of the operands of partners."""
         of = self._products[number]
         return self._share(of, of.right, thread, stretch, is_row=False)
-
-    def of_values(self, number: int) -> Load:
-        """The values of partners, in stretches of partners; beyond the last partner they are 0."""
-        row = self.values[number]
-
-        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            share = self.share_of_values(number, thread, stretch)
-            return _stored([(row, (term, own), element) for _, own, term, element in share])
-
-        return loads
 
     def share_of_values(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
         """A thread's share of a stretch of values."""
@@ -230,8 +223,17 @@ def padding(dtype: np.dtype[Any], tile: AttentionTile) -> int:
     return WIDEST // dtype.itemsize if dtype.itemsize == 2 else tile.padding
 
 
-def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:
-    """Stores of values, all of which are loaded before."""
-    names = [local(value.dtype, "next") for *_, value in found]
-    stores = [Store(row, at, name) for (row, at, _), name in zip(found, names, strict=True)]
-    return [Let(tuple(names), tuple(value for *_, value in found)), *stores]
+def _loads(
+    share: Callable[[Scalar, Scalar], Sequence[Loaded]], place: Callable[[Loaded, Scalar], Place]
+) -> Load:
+    """Stores of a thread's share, each in its place; all values are loaded before."""
+
+    def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+        found = share(thread, stretch)
+        names = tuple(local(each.element.dtype, "next") for each in found)
+        stores = [
+            Store(*place(each, stretch), name) for each, name in zip(found, names, strict=True)
+        ]
+        return [Let(names, tuple(each.element for each in found)), *stores]
+
+    return loads

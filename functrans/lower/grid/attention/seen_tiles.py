@@ -22,6 +22,7 @@ from functrans.loop.nodes import ZERO, as_index, combine_pairwise, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, postorder, where
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Assign, If, Let, Reduce, Statement, Store, load, local
+from functrans.lower.grid.attention.operands import Loaded
 from functrans.lower.grid.attention.pairs import Pairs
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.tiles import PairTiles, counted, filled
@@ -212,20 +213,19 @@ class _Look:
 
     def partners(self, thread: Scalar) -> Iterator[Held]:
         """Whether an operand of the partners of a tile is too large."""
-        for number in self.of.products:
-            for stretch in self._stretches(self.tiles.products[number].terms):
-                share = self.tiles.operands.share_of_partners(number, thread, stretch)
-                yield [], [self._is_large(each.element) for each in share]
+        yield from self._large(thread, self.tiles.operands.share_of_partners)
 
     def rows(self, thread: Scalar) -> Iterator[Held]:
         """Whether an operand of the team's rows is too large."""
+        yield from self._large(thread, self.tiles.operands.share_of_rows)
+
+    def _large(
+        self, thread: Scalar, share: Callable[[int, Scalar, Scalar], Sequence[Loaded]]
+    ) -> Iterator[Held]:
         for number in self.of.products:
             for stretch in self._stretches(self.tiles.products[number].terms):
-                share = self.tiles.operands.share_of_rows(number, thread, stretch)
-                yield [], [self._is_large(each.element) for each in share]
-
-    def _is_large(self, element: Scalar) -> Scalar:
-        return ~(abs(wide(element)) <= self.of.largest)
+                found = share(number, thread, stretch)
+                yield [], [~(abs(wide(each.element)) <= self.of.largest) for each in found]
 
     def _stretches(self, terms: int) -> list[Scalar]:
         return [as_index(number) for number in range(-(-terms // self.tiles.tile.depth))]

@@ -9,7 +9,7 @@ divided, or by what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX
@@ -76,7 +76,7 @@ class _Match:
     def _matched(self) -> Attention:
         summing, totals, between = self._sums()
         (combined,) = summing.folds
-        result, fold = self._read_through([value_of(summing), combined], between)
+        result, fold = self._inlined([value_of(summing), combined], lambda _, root: root in between)
         (key,) = fold.attribute[1]
         target = self.exponentials.target
         element = _only(node for node in loads_in(result) if node.attribute is target)
@@ -159,14 +159,18 @@ class _Match:
         require(len(weighted) == 1 and len(plain) <= 1)
         return weighted[0], plain[0] if plain else None, between
 
-    def _read_through(self, values: list[Scalar], between: set[Root]) -> list[Scalar]:
-        """Expressions in which reads of the roots in between are replaced by their expressions."""
-        while True:
-            makers = {node: self.among.makers.get(node.attribute) for node in loads_in(values[0])}
-            inside = {node: root for node, root in makers.items() if root in between}
-            if not inside:
-                return values
-            values = self.substitute(values, self._expressions(inside))
+    def _inlined(
+        self, expressions: list[Scalar], is_inside: Callable[[Scalar, Root], bool]
+    ) -> list[Scalar]:
+        """Expressions in which reads of roots that the kernel computes are replaced by theirs."""
+        while inside := {
+            node: root
+            for node in loads_in(*expressions)
+            if (root := self.among.makers.get(node.attribute)) and is_inside(node, root)
+        }:
+            self.roots |= dict.fromkeys(inside.values())
+            expressions = self.substitute(expressions, self.among.expressions(inside))
+        return expressions
 
     def _scores(self) -> tuple[Scalar, Scalar, Scalar]:
         """A score, the largest score of a query, and the shift that is subtracted from scores."""
@@ -204,57 +208,43 @@ class _Match:
 
     def _of_queries(self, shift: Scalar) -> Scalar:
         """The shift, without a load if it is stored for all keys."""
-        while True:
-            read = [node for node in loads_in(shift) if not self._is_largest(node)]
-            known = {node: self.among.makers.get(node.attribute) for node in read}
-            inside = {node: root for node, root in known.items() if root and not root.folds}
-            if not inside:
-                return shift
-            (shift,) = self.substitute([shift], self._expressions(inside))
+        (shift,) = self._inlined(
+            [shift], lambda node, root: not (self._is_largest(node) or root.folds)
+        )
+        return shift
 
     def _of_pairs(self, expressions: list[Scalar]) -> list[Scalar]:
         """Expressions of queries and keys, with reads of roots that have no other reader replaced.
 
         Only one product may be computed in the kernel.
         """
-        product: Root | None = None
-        while True:
-            inside: dict[Scalar, Root] = {}
-            for node in loads_in(*expressions):
-                root = self.among.makers.get(node.attribute)
-                leaves = {*postorder(node.args)}
-                if root is None or self.key not in leaves or leaves.isdisjoint(self.rows):
-                    continue
-                others = {*self.among.readers[root.target]} - {*self.roots}
-                if root.output or others or (root.folds and product not in (None, root)):
-                    continue
-                product = root if root.folds else product
-                inside[node] = root
-            if not inside:
-                return expressions
-            expressions = self.substitute(expressions, self._expressions(inside))
+        products: set[Root] = set()
+
+        def is_inside(node: Scalar, root: Root) -> bool:
+            leaves = {*postorder(node.args)}
+            if self.key not in leaves or leaves.isdisjoint(self.rows) or not self._is_own(root):
+                return False
+            if root.folds and products - {root}:
+                return False
+            products.update([root] if root.folds else [])
+            return True
+
+        return self._inlined(expressions, is_inside)
 
     def _of_operands(self, expression: Scalar) -> Scalar:
         """An expression, with reads of cheap roots that have no other reader replaced.
 
         These are operands that a library would need in memory.
         """
-        while True:
-            known = {node: self.among.makers.get(node.attribute) for node in loads_in(expression)}
-            inside = {node: root for node, root in known.items() if root and self._is_cheap(root)}
-            if not inside:
-                return expression
-            (expression,) = self.substitute([expression], self._expressions(inside))
 
-    def _is_cheap(self, root: Root) -> bool:
-        others = {*self.among.readers[root.target]} - {*self.roots}
-        is_less = not root.folds and root.node_count <= self.among.cheap
-        return is_less and not root.output and not others
+        def is_cheap(_: Scalar, root: Root) -> bool:
+            return not root.folds and root.node_count <= self.among.cheap and self._is_own(root)
 
-    def _expressions(self, read: Mapping[Scalar, Root]) -> Known:
-        """The expressions for reads, which the kernel computes."""
-        self.roots |= dict.fromkeys(read.values())
-        return self.among.expressions(read)
+        return self._inlined([expression], is_cheap)[0]
+
+    def _is_own(self, root: Root) -> bool:
+        """Whether only roots of the kernel read a root."""
+        return not root.output and {*self.among.readers[root.target]} <= {*self.roots}
 
     def _factors(self, fold: Scalar, columns: Set[Scalar]) -> tuple[Scalar, Scalar, Scalar, Scalar]:
         """Values, weights, the symbol of their weighted sum, and the fold in terms of that symbol.

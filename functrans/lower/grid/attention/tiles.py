@@ -14,11 +14,22 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from functrans.loop.grid import AttentionTile
+from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, buffer, load, local
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    in_loops,
+    load,
+    local,
+    where_true,
+)
 from functrans.loop.walk import loaded
 from functrans.lower.grid.attention.operands import Operands
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
@@ -113,14 +124,18 @@ class PairTiles:
         groups = self.operands.groups[number]
         return Sums(self.own("sums", dtype, groups * self.tile.scores), number, groups)
 
+    def fit(self, sums: Sequence[Buffer], room: int, grid: Grid) -> bool:
+        """Whether rows fit into shared memory, and sums into a thread's registers."""
+        shared = sum(row.nbytes for row in self.scratch if row not in self.private)
+        own = sum(row.nbytes for row in sums) // self.tile.threads
+        return shared <= room and own <= grid.registers
+
     # -- loops ------------------------------------------------------------------------------------
 
     def in_the_grid(self, body: Sequence[Statement]) -> Body:
         """The statements of a team, in the loops over all tiles of rows."""
-        made = tuple(body)
-        for each in reversed([*self.pairs.batch, self.operands.row_block]):
-            made = (replace(counted(each, made), parallel=True),)
-        return made
+        counters = [*self.pairs.batch, self.operands.row_block]
+        return in_loops([replace(counted(x, ()), parallel=True) for x in counters], tuple(body))
 
     def over_partners(self, body: Sequence[Statement]) -> For:
         """The loop of a team over tiles of partners."""
@@ -383,10 +398,3 @@ def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
     _, count = row.extents
     value = const(number, row.dtype)
     return [Store(row, (thread, as_index(each)), value) for each in range(count)]
-
-
-def where_true(inside: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
-    """Statements under a condition, unless the condition is known."""
-    if inside.op == "const":
-        return body if inside.attribute else ()
-    return [If(inside, tuple(body))]

@@ -44,12 +44,13 @@ from functrans.loop.statements import (
     Store,
     load,
     local,
+    where_true,
 )
 from functrans.lower.grid.attention.operands import padding
 from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention, chosen_tile
 from functrans.lower.grid.attention.softmax_kernel import LOWEST, is_lowest, shift_of
-from functrans.lower.grid.attention.tiles import Known, PairTiles, filled, team_root, where_true
+from functrans.lower.grid.attention.tiles import Known, PairTiles, filled, team_root
 from functrans.lower.grid.attention.warp_operands import Side, WarpOperands
 from functrans.lower.grid.attention.warp_tiles import halves_of_product, in_half
 from functrans.lower.grid.products.recognition import SINGLE, extents
@@ -72,7 +73,11 @@ def in_registers(attention: Attention, grid: Grid, simplify: Simplifier) -> Root
     of = attention._replace(product=product, values=values, weighted=weighted)
     tiles = grid.warp_attention_tiles
     kernels = {tile: _Kernel(of._replace(tile=tile), simplify) for tile in tiles}
-    fitting = [tile for tile, kernel in kernels.items() if kernel.fits(grid)]
+    fitting = [
+        tile
+        for tile, kernel in kernels.items()
+        if kernel.tiles.fit([kernel.sums], grid.largest_shared, grid)
+    ]
     tile = chosen_tile(fitting, of.pairs, product.terms + extents(values.columns), grid)
     return None if tile is None else kernels[tile].root()
 
@@ -140,13 +145,6 @@ class _Kernel:
         self.own_totals = tiles.own("totals", of.total.dtype, 2)
         self.parts = tiles.shared("parts", SINGLE, rows, SHARING)
         self.weights = tiles.shared("weights", half, rows, of.tile.keys + padding(half, of.tile))
-
-    def fits(self, grid: Grid) -> bool:
-        """Whether tiles fit into shared memory, and sums into a thread's registers."""
-        private = {*self.tiles.private}
-        shared = sum(row.nbytes for row in self.tiles.scratch if row not in private)
-        own = self.sums.nbytes // self.of.tile.threads
-        return shared <= grid.largest_shared and own <= grid.registers
 
     def root(self) -> Root:
         """The root of the kernel."""

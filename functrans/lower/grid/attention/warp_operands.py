@@ -21,13 +21,13 @@ from functrans.loop.scalar import Scalar, bitcast, const, minimum, where
 from functrans.loop.statements import (
     Address,
     Buffer,
-    If,
     Let,
     Panel,
     Statement,
     Store,
     buffer,
     local,
+    where_true,
 )
 from functrans.lower.grid.attention.operands import Known, Loaded, Operands, padding
 from functrans.lower.grid.attention.pairs import PairProduct, Values
@@ -164,8 +164,7 @@ class WarpOperands(Operands):
         for run in self._share_of_runs(side, thread):
             places = [(run.line, self.simplify(run.start + step)) for step in range(RUN)]
             elements = [*self.substitute(run.elements, other)] if other else run.elements
-            body = move(side.tile, places, elements)
-            found += body if run.exists.op == "const" else [If(run.exists, tuple(body))]
+            found += where_true(run.exists, move(side.tile, places, elements))
         return found
 
     def _share_of_runs(self, side: Side, thread: Scalar) -> list[_Run]:

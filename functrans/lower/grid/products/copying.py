@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from functrans.loop.affine import lies_along
 from functrans.loop.scalar import Scalar
-from functrans.lower.grid.contiguity import WIDEST, Access, neighbours
+from functrans.loop.walk import Access
+from functrans.lower.grid.contiguity import WIDEST, neighbours
 from functrans.lower.select.root import extent_of
 
 

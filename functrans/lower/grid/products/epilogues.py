@@ -14,9 +14,7 @@ from functrans.lower.select.root import Elements, Root
 
 def epilogues(target: Target) -> Rule:
     """The rule: a tiled product begins a nest, which only its epilogue joins."""
-    grid = target.grid
-    assert grid is not None
-    largest = grid.largest_epilogue
+    largest = target.gpu.largest_epilogue
 
     def joins(nest: Loop, root: Root) -> bool | None:
         if product_of(root, target) is not None:

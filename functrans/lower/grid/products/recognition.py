@@ -120,8 +120,7 @@ def _on_tensor_cores(
     fold: Scalar, sides: _Sides, left: Sequence[Scalar], right: Sequence[Scalar], target: Target
 ) -> Product | None:
     """The product as a sum of fragments, if tensor cores support its operands."""
-    grid = target.grid
-    assert grid is not None
+    grid = target.gpu
     if not _is_padded(fold, (left, right)) or fold.attribute[0] != "add":
         return None
     factors = _for_fragments(fold, left[0], right[0], target)

@@ -26,7 +26,17 @@ from functrans.loop.grid import Grid, ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, buffer, load, local
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+    where_true,
+)
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.nest.bodies import Nest
@@ -337,8 +347,8 @@ class Tiling:
         for column, total in zip(columns, totals, strict=True):
             total = convert(total, self.product.fold.dtype)
             made = self._element({**row.known, **column.known}, total)
-            body += where_inside(column, made)
-        return where_inside(row, body)
+            body += where_true(column.inside, made)
+        return where_true(row.inside, body)
 
     def _named(self, side: Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""
@@ -370,10 +380,3 @@ class Tiling:
                 place = tuple(self.simplify.substitute(position, known))
                 statements.append(Store(root.target, place, value))
         return statements
-
-
-def where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statement]:
-    """Statements for a row or column, which may be beyond the last one."""
-    if place.inside.op == "const":
-        return body if place.inside.attribute else ()
-    return [If(place.inside, tuple(body))]

@@ -46,11 +46,12 @@ from functrans.loop.statements import (
     buffer,
     load,
     local,
+    where_true,
 )
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.products.recognition import SINGLE, Product
-from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
+from functrans.lower.grid.products.register_tiling import Side, Tiling
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
 
@@ -159,59 +160,47 @@ class WarpTiling(Tiling):
 
     def _copied(self, thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
         """A thread's share of the asynchronous copies of a stretch of terms."""
-        whole = int(self.count.attribute) % self.tile.depth == 0
         exists = self.simplify(stretch < self.stretches)
         if exists.op == "const" and not exists.attribute:
             return ()
-        half = self._half(stretch)
-        body: list[Statement] = []
-        for side in self.sides:
-            (operand,), (tile,) = side.operands, side.rows
-            for row, term in self._runs(thread, side):
-                run = self._run(side, operand, row, stretch, term, whole)
-                for number, (value, inside) in enumerate(run):
-                    own, at = (row, term + number) if side.near else (row + number, term)
-                    place = tuple(map(self.simplify, side.place(half, own, at)))
-                    value = self._or_zero(bitcast(value, _bits(tile.dtype)), inside)
-                    body.append(Store(tile, place, bitcast(value, tile.dtype), late=True))
+        body = self._put(thread, stretch, self._share_of(thread, stretch), late=True)
         # (terms that do not exist are filled with zeros)
-        return [If(exists, tuple(body))] if whole and exists.op != "const" else body
+        return [If(exists, tuple(body))] if self.is_whole and exists.op != "const" else body
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
     ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
-        """A thread's share of the operands' elements; as bits if they are not changed.
+        """A thread's share of the operands' elements, bound to names.
 
         If there are no terms beyond the last one, the last loads are not needed, but exist.
         """
-        whole = self.count.op == "const" and int(self.count.attribute) % self.tile.depth == 0
-        if whole:
+        if self.is_whole:
             stretch = self.simplify(minimum(stretch, self.stretches - 1))
-        values: list[Scalar] = []
-        for side in self.sides:
-            (operand,) = side.operands
-            bits = _bits(operand.dtype)
-            for row, term in self._runs(thread, side):
-                values += [
-                    self._or_zero(bitcast(value, bits), inside)
-                    for value, inside in self._run(side, operand, row, stretch, term, whole)
-                ]
+        values = self._share_of(thread, stretch)
         return tuple(local(value.dtype, "next") for value in values), tuple(values)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last stretch has as many terms as the others."""
+        return self.count.op == "const" and int(self.count.attribute) % self.tile.depth == 0
+
+    def _share_of(self, thread: Scalar, stretch: Scalar) -> list[Scalar]:
+        """A thread's share of the operands' elements, as bits if they are not changed."""
+        return [
+            self._or_zero(bitcast(value, _bits(value.dtype)), inside)
+            for side in self.sides
+            for row, term in self._runs(thread, side)
+            for value, inside in self._run(side, row, stretch, term)
+        ]
+
     def _run(
-        self,
-        side: _WarpSide,
-        operand: Scalar,
-        row: Scalar,
-        stretch: Scalar,
-        term: Scalar,
-        whole: bool,
+        self, side: _WarpSide, row: Scalar, stretch: Scalar, term: Scalar
     ) -> Iterator[tuple[Scalar, Scalar | None]]:
         """Adjacent elements of an operand, and whether their terms exist."""
-        width = self._width(side)
+        width, (operand,) = self._width(side), side.operands
         place = self.simplify(stretch * self.tile.depth + term)
-        inside = None if whole else self.simplify(place < self.count)
-        if not whole and self.count.op == "const":
+        inside = None if self.is_whole else self.simplify(place < self.count)
+        if not self.is_whole and self.count.op == "const":
             place = minimum(place, int(self.count.attribute) - (width if side.near else 1))
         # rows and columns beyond the last one do not affect the result
         first = minimum(side.number(row), side.extent - (1 if side.near else width))
@@ -229,7 +218,9 @@ class WarpTiling(Tiling):
         choose = where if self.count.op == "const" else guard
         return self.simplify(choose(inside, value, const(0, value.dtype)))
 
-    def _put(self, thread: Scalar, stretch: Scalar, given: Sequence[Scalar]) -> list[Statement]:
+    def _put(
+        self, thread: Scalar, stretch: Scalar, given: Sequence[Scalar], late: bool = False
+    ) -> list[Statement]:
         half, values = self._half(stretch), iter(given)
         found: list[Statement] = []
         for side in self.sides:
@@ -238,7 +229,8 @@ class WarpTiling(Tiling):
                 for number in range(self._width(side)):
                     own, at = (row, term + number) if side.near else (row + number, term)
                     place = tuple(map(self.simplify, side.place(half, own, at)))
-                    found.append(Store(tile, place, bitcast(next(values), tile.dtype)))
+                    value = bitcast(next(values), tile.dtype)
+                    found.append(Store(tile, place, value, late=late))
         return found
 
     def _runs(self, thread: Scalar, side: _WarpSide) -> list[tuple[Scalar, Scalar]]:
@@ -362,9 +354,9 @@ class WarpTiling(Tiling):
             for own, total in zip(named, totals, strict=True)
         ]
         body = [of_row.declared, Let(totals, loads), *_stores_last(made)]
-        turns = For(turn, ZERO, as_index(count), tuple(where_inside(of_row, body)))
+        turns = For(turn, ZERO, as_index(count), where_true(of_row.inside, body))
         declared = [of_column.declared] if width == 1 else []
-        return deal(thread, [*declared, *where_inside(of_column, [turns])], threads)
+        return deal(thread, [*declared, *where_true(of_column.inside, [turns])], threads)
 
     def _side_by_side(self) -> int:
         """The adjacent elements of a row that a thread stores at once: all of them exist, or none.

@@ -35,8 +35,7 @@ def tiled_product(
         if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     ]
     tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
-    assert target.grid is not None
-    return tiling(product, roots, kept, simplify, target.grid).nest()
+    return tiling(product, roots, kept, simplify, target.gpu).nest()
 
 
 def _read_in_place(roots: Sequence[Elements]) -> bool:

@@ -22,7 +22,7 @@ from functrans.ir.types import GROWS
 from functrans.loop.distribution import Levels, in_levels, in_parts, is_full
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
-from functrans.loop.relocation import Position, Relocation, constant_positions
+from functrans.loop.relocation import Relocation, constant_positions
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
 from functrans.loop.statements import (
     Assign,
@@ -38,6 +38,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
+from functrans.loop.substitution import Position
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
