@@ -159,18 +159,14 @@ def _reflectors(x: Values) -> Iterable[Region]:
     yield _vector(7, 1, writes=True)
 
 
-def _of_reflectors(rows: bool) -> Callable[[Values], Iterable[Region]]:
-    """The rows or columns of Q from k reflectors, which are in the first rows or columns."""
-
-    def regions(x: Values) -> Iterable[Region]:
-        m, n, k, _, lda, _, _, room, _ = x
-        yield _matrix(3, *((k, n) if rows else (m, k)), lda, reads=True)
-        yield _matrix(3, m, n, lda, writes=True)
-        yield _vector(5, k, reads=True)
-        yield _vector(6, room, writes=True)
-        yield _vector(8, 1, writes=True)
-
-    return regions
+def _of_reflectors(x: Values) -> Iterable[Region]:
+    """The columns of Q from k reflectors, which are in the first columns."""
+    m, n, k, _, lda, _, _, room, _ = x
+    yield _matrix(3, m, k, lda, reads=True)
+    yield _matrix(3, m, n, lda, writes=True)
+    yield _vector(5, k, reads=True)
+    yield _vector(6, room, writes=True)
+    yield _vector(8, 1, writes=True)
 
 
 def _of_pairs(region: Region) -> Region:
@@ -281,8 +277,8 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "trsm": _trsm,
     "gesdd": _gesdd,
     "syevd": _syevd,
-    "gelqf": _reflectors,
-    "orglq": _of_reflectors(rows=True),
+    "geqrf": _reflectors,
+    "orgqr": _of_reflectors,
     "fft": _fft,
     "rfft": _rfft,
     "irfft": _irfft,
@@ -297,7 +293,7 @@ OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]]
     "zheevd": (_heevd, frozenset({3, 6})),
     "zgesdd": (_gesdd_of_complex, frozenset({3, 6, 8, 10})),
     "zgeqrf": (_reflectors, frozenset({2, 4, 5})),
-    "zungqr": (_of_reflectors(rows=False), frozenset({3, 5, 6})),
+    "zungqr": (_of_reflectors, frozenset({3, 5, 6})),
     "dgeev": (_dgeev, frozenset()),
     "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),
     **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),
