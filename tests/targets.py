@@ -33,8 +33,8 @@ from functrans.ops.linalg.compiled.forms import Forms
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
-from functrans.ops.reductions.compiled.merge_sort import Sorts
 from functrans.ops.reductions.compiled.short_circuit import ShortCircuit
+from functrans.ops.reductions.compiled.sorts import Sorts
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
 from functrans.optimise.machine.contraction_layout import SplitSums, TermOrder

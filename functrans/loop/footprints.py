@@ -130,6 +130,7 @@ _GETRF = "m n a:rw=m,n lda ipiv:w=min info:w=1"
 _GETRS = "trans n nrhs a:r=n,n lda ipiv:r=n b:rw=n,nrhs ldb info:w=1"
 _POTRF = "uplo n a:rw=n,n/uplo lda info:w=1"
 _GEQRF = "m n a:rw=m,n lda tau:w=min work:w=lwork lwork info:w=1"
+_ORGQR = "m n k a:r=m,k:w=m,n lda tau:r=k work:w=lwork lwork info:w=1"
 _GESDD = (
     "jobz m n a:rw=m,n lda s:w=min u:w=m,of_u?jobz ldu vt:w=of_vt,n?jobz ldvt work:w=lwork lwork"
 )
@@ -152,8 +153,8 @@ _ROUTINES: dict[str, Regions] = {
     "trsm": _routine("side uplo trans diag m n alpha a:r=order,order/uplo lda b:rw=m,n ldb"),
     "gesdd": _routine(f"{_GESDD} iwork:w=8*min info:w=1"),
     "syevd": _routine(f"{_EIGH} iwork:w=liwork liwork info:w=1"),
-    "gelqf": _routine(_GEQRF),
-    "orglq": _routine("m n k a:r=k,n:w=m,n lda tau:r=k work:w=lwork lwork info:w=1"),
+    "geqrf": _routine(_GEQRF),
+    "orgqr": _routine(_ORGQR),
     "fft": _routine("sign outer points inner x:r=2*outer*points*inner y:w=2*outer*points*inner"),
     "rfft": _routine("outer points inner x:r=outer*points*inner y:w=2*outer*bins*inner"),
     "irfft": _routine("outer points inner x:r=2*outer*bins*inner y:w=outer*points*inner"),
@@ -173,7 +174,7 @@ OF_CORES: dict[str, Regions] = {
     "zheevd": _routine(f"{_EIGH} rwork:w=lrwork lrwork iwork:w=liwork liwork info:w=1", "a work"),
     "zgesdd": _routine(f"{_GESDD} rwork:w=reals iwork:w=8*min info:w=1", "a u vt work"),
     "zgeqrf": _routine(_GEQRF, "a tau work"),
-    "zungqr": _routine("m n k a:r=m,k:w=m,n lda tau:r=k work:w=lwork lwork info:w=1", "a tau work"),
+    "zungqr": _routine(_ORGQR, "a tau work"),
     "dgeev": _routine(
         f"{_GEEV} wr:w=n wi:w=n vl ldvl vr:w=n,n?jobvr ldvr work:w=lwork lwork info:w=1"
     ),

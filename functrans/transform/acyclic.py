@@ -24,7 +24,7 @@ from functrans.ir.types import Aval
 from functrans.ops.control.scan import scan_p
 from functrans.ops.dependence import Pattern
 from functrans.ops.elementwise.arithmetic import negative
-from functrans.ops.indexing.gather import add_at, gather
+from functrans.ops.indexing.gather import gather, scatter_add
 from functrans.trace.stage import rewrite
 from functrans.transform.colouring import count_colours
 
@@ -204,4 +204,4 @@ def _one_by_one(products: Any, how: Substitution) -> Any:
 
 def _step(left: Any, leaf: Any, neighbour: Any) -> list[Any]:
     entry = gather(left, leaf, axes=(0,))
-    return [add_at(left, negative(entry), neighbour, axes=(0,)), entry]
+    return [scatter_add(left, negative(entry), neighbour, axes=(0,), unique=True), entry]

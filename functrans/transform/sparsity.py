@@ -101,7 +101,8 @@ def _patterns(eqn: Eqn, operands: Sequence[Dependent]) -> Sequence[Pattern | Non
     if primitive.sparsity is not None:
         more = {"inner": propagated} if primitive.higher_order else {}
         found = primitive.sparsity(*operands, **more, **eqn.params)
-        return found if primitive.several else (found,)
+        if found is not NotImplemented:
+            return found if primitive.several else (found,)
     if primitive.elementwise or primitive.scalar is not None:
         return (elementwise(*operands),)
     if primitive.pull is not None:

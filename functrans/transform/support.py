@@ -28,7 +28,7 @@ from functrans.ops.arrays.structural import (
 from functrans.ops.elementwise.choice import clip, fmax, fmin, masked, maximum, minimum, select
 from functrans.ops.elementwise.compare import greater_equal, less_equal
 from functrans.ops.elementwise.logic import isnan, logical_and, logical_or
-from functrans.ops.indexing.gather import gather, scatter_set, set_at
+from functrans.ops.indexing.gather import gather, scatter_set
 
 Support = bool | Callable[[], Any]
 """True for all elements, False for none, or a memoised function that returns the mask."""
@@ -36,7 +36,7 @@ Support = bool | Callable[[], Any]
 _MOVES = frozenset(
     (
         reshape_p, transpose_p, broadcast_to_p, slice_p, embed_p, update_slice_p, concatenate_p,
-        gather, scatter_set, set_at,
+        gather, scatter_set,
     )
 )  # fmt: skip
 

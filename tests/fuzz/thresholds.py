@@ -206,7 +206,7 @@ LOW = {
         "network": (8, 16),
         "elements": (0, 1024),
         "vectorised": (0, 512),
-        "merged": (0, 2, 80),
+        "along_for_digit": (0, 2, 80),
         "compressed": (0, 1 << 15),
         "few_lines": (0, 4),
     },

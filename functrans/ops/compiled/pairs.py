@@ -33,6 +33,15 @@ class Real(Pair):
     """A complex array converted from a real one: its imaginary part is zero."""
 
 
+class Composition(NamedTuple):
+    """A `parts` rule of an operation that is composed of others, by the rules of these.
+
+    It does not apply to operands without elements.
+    """
+
+    of: Callable[..., Sequence[Any]]  # of arrays, whether real or complex
+
+
 def pair_of(number: Any) -> Pair:
     """A complex constant as a pair."""
     value = np.asarray(number)

@@ -196,19 +196,11 @@ def raise_to(x: Any, y: Any) -> Any:
         return power(x, y)
     if isinstance(x, Tracer) and x.dtype.kind in "iu" and type(y) is int:
         if 0 < y <= LONGEST_PRODUCT:
-            return _product(x, y)
+            return product_of_equals(x * 1, y)
     if type(y) is int and y < 0 and np.size(x):
         raise ValueError("Integers to negative integer powers are not allowed.")
     result, *_ = _as_power((dtype_key(x), dtype_key(y)))  # signed with uint64: float64
     return power(x, y) if is_inexact(result) else power_of_integers(x, y)
-
-
-def _product(x: Any, power: int) -> Any:
-    """Exponentiation by squaring, for integers, which wrap around like NumPy's powers."""
-    if power == 1:
-        return x * 1
-    half = _product(x, power // 2)
-    return half * half * x if power % 2 else half * half
 
 
 protocols.ufuncs["power"] = raise_to

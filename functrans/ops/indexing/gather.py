@@ -1,7 +1,5 @@
 """Indexing by arrays of integers: `gather` reads, the `scatter` family writes.
 
-`set_at` and `add_at` write at one position that is a traced integer, as loops do.
-
 The integer arrays broadcast to the index shape, and index the given axes of the array; in the
 result, the index shape comes first and the other axes follow in their order. Negative indices count
 from the end; an index out of bounds raises IndexError.
@@ -15,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
-from operator import and_, setitem
+from operator import and_
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.lazily import lazy
@@ -96,10 +95,8 @@ def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[i
 
 
 def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
-    if index_shape(indices) == ():
-        result = add_at(absent_like(x), ct, *indices, axes=axes)
-    else:
-        result = scatter_add(absent_like(x), ct, *indices, axes=axes, unique=False)
+    unique = index_shape(indices) == ()
+    result = scatter_add(absent_like(x), ct, *indices, axes=axes, unique=unique)
     return [result, *(None for _ in indices)]
 
 
@@ -130,6 +127,7 @@ scatter_samples = cases(
     ((3, 4), (3,), np.array(2), {"axes": (1,), "unique": True}),
     ((3, 4), (4,), np.array(2), {"axes": (0,), "unique": True}),
     ((4,), (), np.array(-1), {"axes": (0,), "unique": True}),
+    ((3, 4, 2), (4,), np.array(1), np.array(0), {"axes": (0, 2), "unique": True}),
     ((3, 4), (2, 2, 3), np.array([[0, 1], [3, 1]]), {"axes": (1,), "unique": False}),
     ((3, 4), (2, 3), np.array([[0], [2]]), np.array([1, 1, 3]), {"axes": (0, 1), "unique": False}),
 )
@@ -137,6 +135,11 @@ unique_samples = cases(
     ((4,), (3,), np.array([0, 3, 1]), {"axes": (0,), "unique": True}),
     ((3, 4), (2, 3), np.array([1, -1]), {"axes": (1,), "unique": True}),
 )
+
+
+def writes_several(eqn: Eqn, target: Any = None) -> bool:
+    """Whether a scatter has index arrays with axes; otherwise it writes at one position."""
+    return index_shape([x.aval for x in eqn.inputs[2:]]) != ()
 
 
 _emit = lazy("functrans.ops.indexing.compiled.scatter:emit")
@@ -151,6 +154,9 @@ def _scatter(
 
     ``update(flat, positions, updates)`` does it in place, all of them one-dimensional; ``combine``
     is the scalar operation that combines an update with the element; None replaces the element.
+
+    Updates at one position, as loops write them, are compiled by elements: each element of the
+    result compares its position.
     """
 
     def numpy(x: Any, updates: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:
@@ -186,16 +192,29 @@ def _scatter(
         return op(x, updates, *indices, axes=axes, unique=unique), 0
 
     def at_position(old: Scalar, new: Scalar) -> Scalar:
+        if combine == "add" and old.dtype.kind == "b":
+            return old | new
         return new if combine is None else Scalar(combine, (old, new), old.dtype)
+
+    def pull(
+        read: Any, element: Any, x: Aval, updates: Aval, *indices: Aval, axes: tuple[int, ...],
+        unique: bool,
+    ) -> Any:  # fmt: skip
+        at = pull_indices(read, 2, (), x, indices, axes)
+        here = reduce(and_, (scalar.eq(element[a], i) for a, i in zip(axes, at, strict=True)))
+        rest = tuple(i for axis, i in enumerate(element) if axis not in axes)
+        old = read(0, element)
+        return guard(here, at_position(old, read(1, rest)), old)
 
     op = primitive(
         name,
         infer=infer,
         numpy=numpy,
         batch=batch,
+        pull=pull,
         at_position=at_position,
-        emit=Emit(partial(_emit, combine), operations=elements),
-        emit_on_grid=Emit(partial(_emit_on_grid, combine), operations=elements),
+        emit=Emit(partial(_emit, combine), writes_several, elements),
+        emit_on_grid=Emit(partial(_emit_on_grid, combine), writes_several, elements),
         samples=samples,
         sparsity=_sparsity_of_scatter,
         **slots,
@@ -206,6 +225,8 @@ def _scatter(
 def _sparsity_of_scatter(
     x: Dependent, updates: Dependent, *indices: Dependent, axes: tuple[int, ...], unique: bool
 ) -> Pattern | None:
+    if index_shape([index.aval for index in indices]) == ():
+        return NotImplemented  # as of any operation by elements
     count = size(x.aval)
     if updates.pattern is None:
         return x.pattern
@@ -333,94 +354,6 @@ def _jvp_scatter_extreme(
 scatter_max = _scatter("scatter_max", _at(np.maximum), "max", jvp=_jvp_scatter_extreme)
 scatter_min = _scatter("scatter_min", _at(np.minimum), "min", jvp=_jvp_scatter_extreme)
 
-
-# -- one position ----------------------------------------------------------------------------------
-
-
-def _at_position(
-    name: str, update: Callable[[Any, Any, Any], None], combine: Callable[[Scalar, Scalar], Scalar],
-    scatter: Primitive, **slots: Any,
-) -> Primitive:  # fmt: skip
-    """A primitive that writes ``value`` to a copy of ``x``, at one position along given axes."""
-
-    def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:
-        check_bounds(x.shape, axes, position)
-        out = np.array(x)
-        index: list[Any] = [slice(None)] * x.ndim
-        for axis, i in zip(axes, position, strict=True):
-            index[axis] = i
-        update(out, tuple(index), value)
-        return out[()]
-
-    def infer(x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]) -> Aval:
-        shape = infer_indexed(x, position, axes)
-        if value.shape != shape:
-            raise ShapeError(f"a value of shape {value.shape} for a part of shape {shape}")
-        return x.update()
-
-    def batch(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
-        x, value, *position = operands
-        axis, value_axis, *index_axes = mapped
-        size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
-        x, value = place(x, axis, 0, size), place(value, value_axis, 0, size)
-        if all(i is None for i in index_axes):
-            return op(x, value, *position, axes=beside_mapped(axes, 0)), 0
-        indices = batch_indices(position, index_axes, size)
-        return scatter(x, value, *indices, axes=(0, *beside_mapped(axes, 0)), unique=True), 0
-
-    def pull(
-        read: Any, element: Any, x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]
-    ) -> Any:
-        at = pull_indices(read, 2, (), x, position, axes)
-        here = reduce(and_, (scalar.eq(element[a], i) for a, i in zip(axes, at, strict=True)))
-        rest = tuple(i for axis, i in enumerate(element) if axis not in axes)
-        old = read(0, element)
-        return guard(here, combine(old, read(1, rest)), old)
-
-    samples = cases(
-        ((4,), (), np.array(-1), {"axes": (0,)}), ((3, 4), (3,), np.array(2), {"axes": (1,)}),
-        ((3, 4, 2), (4,), np.array(1), np.array(0), {"axes": (0, 2)}),
-    )  # fmt: skip
-    op = primitive(
-        name,
-        infer=infer,
-        numpy=numpy,
-        linear=((0, 1),),
-        batch=batch,
-        pull=pull,
-        at_position=combine,
-        samples=samples,
-        **slots,
-    )
-    return op
-
-
-set_at: Primitive = _at_position(
-    "set_at", setitem, lambda old, new: new, scatter_set,
-    stores=True,
-    transpose=lambda ct, x, value, *position, axes: [
-        set_at(ct, absent(value.shape, ct.dtype), *position, axes=axes)
-        if isinstance(x, Aval)
-        else None,
-        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
-        *(None for _ in position),
-    ],
-)  # fmt: skip
-
-
-def _add_in_place(out: Any, index: Any, value: Any) -> None:
-    out[index] += value
-
-
-add_at: Primitive = _at_position(
-    "add_at", _add_in_place, lambda old, new: old | new if old.dtype.kind == "b" else old + new,
-    scatter_add,
-    transpose=lambda ct, x, value, *position, axes: [
-        ct if isinstance(x, Aval) else None,
-        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
-        *(None for _ in position),
-    ],
-)  # fmt: skip
 
 # -- along an axis ---------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from functrans.ops.arrays.structural import drop_axes, reshape, transpose
 from functrans.ops.compiled.places import Index as BasicIndex
 from functrans.ops.compiled.places import Range, sliced_shape, whole
 from functrans.ops.elementwise.choice import select
-from functrans.ops.indexing.gather import gather, scatter_set, set_at
+from functrans.ops.indexing.gather import gather, scatter_set
 from functrans.ops.indexing.positions import index_shape
 from functrans.ops.indexing.selected import Selected, refuse, same
 from functrans.ops.indexing.windows import (
@@ -322,11 +322,8 @@ def write(
     taken = reshape(read_slice(x, index=plan.basic), shape=plan.expanded)
     placement = plan.placement
     updates = transpose(value, permutation=tuple(np.argsort(placement).tolist()))
-    if scatter is scatter_set and index_shape(plan.arrays) == ():
-        written = set_at(taken, updates, *plan.arrays, axes=plan.axes)
-    else:
-        unique = unique or has_unique(plan)
-        written = scatter(taken, updates, *plan.arrays, axes=plan.axes, unique=unique)
+    unique = unique or has_unique(plan)
+    written = scatter(taken, updates, *plan.arrays, axes=plan.axes, unique=unique)
     return update_slice(x, reshape(written, shape=sliced_shape(plan.basic)), index=plan.basic)
 
 

@@ -81,27 +81,6 @@ class Selected:
             raise AttributeError(name)
         refuse(self.mask)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        refuse(self.mask)
-
-    def __array_function__(self, *args: Any) -> NoReturn:
-        refuse(self.mask)
-
-    def __getitem__(self, index: Any) -> NoReturn:
-        refuse(self.mask)
-
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        refuse(self.mask)
-
-    def __len__(self) -> NoReturn:
-        refuse(self.mask)
-
-    def __iter__(self) -> NoReturn:
-        refuse(self.mask)
-
-    def __bool__(self) -> NoReturn:
-        refuse(self.mask)
-
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
@@ -136,6 +115,10 @@ for _name, _function in _UNARY.items():
         f"__{_name}__",
         lambda self, ufunc=_function: self.__array_ufunc__(ufunc, "__call__", self),
     )
+
+
+for _name in ("array", "array_function", "getitem", "setitem", "len", "iter", "bool"):
+    setattr(Selected, f"__{_name}__", lambda self, *args, **kwargs: refuse(self.mask))
 
 
 # -- whether two masks are the same ----------------------------------------------------------------

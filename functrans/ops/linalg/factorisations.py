@@ -25,6 +25,7 @@ from functrans.ops.arrays.structural import (
     reshape,
     zeros,
 )
+from functrans.ops.compiled.pairs import Composition
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, along
 from functrans.ops.elementwise.arithmetic import multiply, negative
@@ -267,7 +268,7 @@ cofactor: Primitive = of_matrices(
     "cofactor",
     **compiled_forms(
         "cofactor", lambda limits: limits.largest_of_minors,
-        parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
+        parts=Composition(lazy("functrans.ops.linalg.compiled.composed:cofactors_by_svd")),
     ),
     infer=same_square("cofactor"),
     numpy=_cofactors,

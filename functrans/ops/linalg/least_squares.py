@@ -16,8 +16,8 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
-from functrans.lazily import lazy
 from functrans.ops.arrays.structural import astype, expand_axes, zeros
+from functrans.ops.compiled.pairs import Composition
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import greater, not_equal
@@ -78,7 +78,7 @@ def _pinv(a: Any, rcond: Any) -> Any:
     return np.matmul(np.swapaxes(vh, -1, -2), scaled)
 
 
-def reciprocals(s: Any, rcond: Any) -> Any:
+def _reciprocals(s: Any, rcond: Any) -> Any:
     """`_inverted`, in the IR's operations."""
     largest = expand_axes(reduce_max(s, axes=(s.ndim - 1,)), (s.ndim - 1,))
     counts = greater(s, largest * expand_axes(rcond, (rcond.ndim,)))
@@ -86,9 +86,9 @@ def reciprocals(s: Any, rcond: Any) -> Any:
 
 
 def pinv_by_svd(a: Any, rcond: Any) -> list[Any]:
-    """Pseudo-inverses of real matrices, as a graph."""
+    """Pseudo-inverses in the IR's operations."""
     u, s, vh = svd_p(a, full=False)
-    return [product(transposed(vh), on_rows(reciprocals(s, rcond)) * transposed(u))]
+    return [product(adjoint(vh), on_rows(_reciprocals(s, rcond)) * adjoint(u))]
 
 
 def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
@@ -125,7 +125,7 @@ def _cutoff(*shape: int) -> Any:
 
 pinv_p: Primitive = primitive(
     "pinv",
-    **decomposed_forms("pinv", parts=lazy("functrans.ops.linalg.compiled.composed:pinv_in_parts")),
+    **decomposed_forms("pinv", parts=Composition(pinv_by_svd)),
     infer=_infer_pinv,
     numpy=_pinv,
     jvp=[_tangent_of_pinv, None],
@@ -163,10 +163,10 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
 
 
 def lstsq_by_svd(a: Any, b: Any, rcond: Any) -> list[Any]:
-    """Least squares with real matrices, as a graph."""
+    """Least squares in the IR's operations."""
     u, s, vh = svd_p(a, full=False)
-    along = product(transposed(u), b)
-    return [product(transposed(vh), on_rows(reciprocals(s, rcond)) * along)]
+    along = product(adjoint(u), b)
+    return [product(adjoint(vh), on_rows(_reciprocals(s, rcond)) * along)]
 
 
 def _tangent_of_lstsq(a: Any, b: Any, rcond: Any, out: Any, da: Any) -> Any:
@@ -181,9 +181,7 @@ def _tangent_of_lstsq(a: Any, b: Any, rcond: Any, out: Any, da: Any) -> Any:
 
 lstsq_p: Primitive = primitive(
     "lstsq",
-    **decomposed_forms(
-        "lstsq", parts=lazy("functrans.ops.linalg.compiled.composed:lstsq_in_parts")
-    ),
+    **decomposed_forms("lstsq", parts=Composition(lstsq_by_svd)),
     infer=_infer_lstsq,
     numpy=_lstsq,
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],

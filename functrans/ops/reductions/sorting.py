@@ -22,9 +22,9 @@ _samples = cases(
 )  # fmt: skip
 
 
-_emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
-_is_sorted = lazy("functrans.ops.reductions.compiled.merge_sort:sorts")
-_emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
+_emit_sort = lazy("functrans.ops.reductions.compiled.sorts:sort")
+_is_sorted = lazy("functrans.ops.reductions.compiled.sorts:sorts")
+_emit_argsort = lazy("functrans.ops.reductions.compiled.sorts:argsort")
 _sort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
 _argsort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
 

@@ -11,6 +11,7 @@ A complex input or output becomes a real array with a last axis of 2, which is t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from functrans.caches import cached
@@ -22,7 +23,14 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import reshape, transpose_p
-from functrans.ops.compiled.pairs import Pair, flattened, pair_of, regrouped, rule_of_linear
+from functrans.ops.compiled.pairs import (
+    Composition,
+    Pair,
+    flattened,
+    pair_of,
+    regrouped,
+    rule_of_linear,
+)
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj_p, interleave_p, join_p
 from functrans.ops.linalg.contraction import dot_general
@@ -191,6 +199,11 @@ def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:
     own = parts(primitive)
     if own is None and rule is None:
         return _by_numpy(eqn, operands)
+    if isinstance(own, Composition):
+        avals = [x.aval for x in eqn.inputs]
+        if not all(aval.size for aval in avals):
+            return _by_numpy(eqn, operands)
+        return _results(rewrite(partial(own.of, **eqn.params), avals), operands, parts)
     pairs = list(map(_to_pair, operands))
     with at_source_of(eqn):
         if own is None:

@@ -29,7 +29,7 @@ from functrans.ops.arrays.structural import (
     zeros,
 )
 from functrans.ops.elementwise.arithmetic import add
-from functrans.ops.indexing.gather import scatter_add
+from functrans.ops.indexing.gather import scatter_add, writes_several
 from functrans.ops.indexing.positions import index_shape
 from functrans.optimise.machine.sums.factors import DTYPES
 from functrans.optimise.rewrite import Rule, replaced
@@ -121,10 +121,10 @@ def _with_scatters(eqn: Eqn, scatters: list[Eqn], values: Environment) -> list[A
 
 
 def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
-    """Whether an equation is a scatter of floats into zeros."""
+    """Whether an equation is a scatter of floats to several positions of zeros."""
     if eqn.primitive is not scatter_add or eqn.outputs[0].aval.dtype not in DTYPES:
         return False
-    return is_zeros(producers.get(eqn.inputs[0]))
+    return writes_several(eqn) and is_zeros(producers.get(eqn.inputs[0]))
 
 
 def _sum_of(scatter: Eqn, summed: tuple[int, ...], values: Environment) -> Any:

@@ -19,8 +19,8 @@ from functrans.ops.reductions.sorting import sort
 from functrans.optimise.rewrite import Rule, replaced
 from functrans.trace.stage import Environment
 
-_sorts_in_lanes = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_in_lanes")
-_sorts_along = lazy("functrans.ops.reductions.compiled.merge_sort:sorts_along")
+_sorts_in_lanes = lazy("functrans.ops.reductions.compiled.sorts:sorts_in_lanes")
+_sorts_along = lazy("functrans.ops.reductions.compiled.sorts:sorts_along")
 
 
 class Ranks(NamedTuple):

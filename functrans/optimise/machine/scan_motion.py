@@ -27,7 +27,7 @@ from functrans.ops.arrays.slicing import embed_p
 from functrans.ops.arrays.structural import full_p, is_zeros, reduce_sum, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
-from functrans.ops.indexing.gather import add_at, scatter_add
+from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
@@ -55,9 +55,6 @@ class Motion(NamedTuple):
     """The least ratio of all elements to those that a step scatters, if there are fewer than
     `least_work`. Measured (tables of 4 to 2000 numbers and rows, one loop and a batch)."""
 
-
-SCATTERS = (scatter_add, add_at)
-"""The second adds a single row; the rows of all steps are scattered by the first."""
 
 MOVES = (transpose_p, embed_p)
 """Between a reduction and the addition to a carry."""
@@ -155,7 +152,7 @@ class Term(NamedTuple):
     def stacked(self) -> Sequence[Atom]:
         """The operands of the reduction that have to be stacked."""
         operands = self.reduction.inputs
-        return operands[1:] if self.reduction.primitive in SCATTERS else operands
+        return operands[1:] if self.reduction.primitive is scatter_add else operands
 
 
 class Sum(NamedTuple):
@@ -302,7 +299,7 @@ def _may_be_moved(
 ) -> bool:
     """Whether a term is a sum or a scatter of values that change from step to step."""
     eqn = term.reduction
-    if eqn.primitive in SCATTERS:
+    if eqn.primitive is scatter_add:
         return _moves_with_the_steps(eqn, makers, invariant)
     if eqn.primitive not in (dot_general, reduce_sum):
         return False
@@ -312,7 +309,7 @@ def _may_be_moved(
 
 
 def _scatters(term: Term) -> bool:
-    return term.reduction.primitive in SCATTERS
+    return term.reduction.primitive is scatter_add
 
 
 def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
@@ -320,7 +317,7 @@ def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
 
 
 def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:
-    if eqn.primitive in SCATTERS:
+    if eqn.primitive is scatter_add:
         whole, given = (x.aval.size for x in eqn.inputs[:2])
         return whole >= max(2 * given, min(limits.least_work, limits.least_rows * given))
     if eqn.primitive is reduce_sum:
@@ -347,7 +344,7 @@ def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
         eqn, before = term.reduction, out
         out = Var(before.aval)
         operands = [at_hand.get(x, x) for x in term.stacked]
-        if eqn.primitive in SCATTERS and not term.turned:
+        if eqn.primitive is scatter_add and not term.turned:
             params = {**eqn.params, "unique": False}
             after.append(Eqn(scatter_add, (before, *operands), (out,), params, eqn.source))
         else:
@@ -360,7 +357,7 @@ def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
     """Append equations that sum a term over all steps; returns the result."""
     eqn = term.reduction
     primitive = eqn.primitive
-    if primitive in SCATTERS:
+    if primitive is scatter_add:
         zeros = Var(eqn.outputs[0].aval)
         params = {"shape": zeros.aval.shape, "value": 0, "dtype": zeros.aval.dtype}
         after.append(Eqn(full_p, (), (zeros,), params, eqn.source))

@@ -309,21 +309,6 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return protocols.operators["array_namespace"](api_version)
 
-    # In-place operators return a new array, to which the name is bound.
-    __iadd__ = NDArrayOperatorsMixin.__add__
-    __isub__ = NDArrayOperatorsMixin.__sub__
-    __imul__ = NDArrayOperatorsMixin.__mul__
-    __imatmul__ = NDArrayOperatorsMixin.__matmul__
-    __itruediv__ = NDArrayOperatorsMixin.__truediv__
-    __ifloordiv__ = NDArrayOperatorsMixin.__floordiv__
-    __imod__ = NDArrayOperatorsMixin.__mod__
-    __ipow__ = NDArrayOperatorsMixin.__pow__
-    __ilshift__ = NDArrayOperatorsMixin.__lshift__
-    __irshift__ = NDArrayOperatorsMixin.__rshift__
-    __iand__ = NDArrayOperatorsMixin.__and__
-    __ixor__ = NDArrayOperatorsMixin.__xor__
-    __ior__ = NDArrayOperatorsMixin.__or__
-
     def __round__(self, digits: int | None = None) -> Any:
         return np.round(self, digits or 0)
 
@@ -351,6 +336,14 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
                 "(torch.from_dlpack(x))"
             )
         return answers.attribute(self, name)
+
+
+# In-place operators return a new array, to which the name is bound.
+for _name in (
+    "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and",
+    "xor", "or",
+):  # fmt: skip
+    setattr(DeviceArray, f"__i{_name}__", getattr(NDArrayOperatorsMixin, f"__{_name}__"))
 
 
 def empty(

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
-from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
@@ -38,7 +38,7 @@ from functrans.ops.convolution.compiled.shares import (
     for_each,
     loop_lanes,
     numbers,
-    of_images,
+    piece_at,
     share,
 )
 from functrans.ops.convolution.compiled.tiles import Tile, in_tiles, region
@@ -112,12 +112,7 @@ class _Accumulated:
     def _block(self, number: Scalar) -> Body:
         """The sums over a block, of all groups."""
         of, simplify = self.of, self.at.simplify
-        outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
-        outer = first_image(outer, of.outer, of.images)
-        start = simplify(irem(number, of.pieces) * of.length)
-        size = const(of.length, INDEX)
-        if of.pieces * of.length != of.taps[0].extent:
-            size = simplify(minimum(const(of.taps[0].extent, INDEX) - start, size))
+        outer, start, size = piece_at(number, of, of.taps[0].extent, simplify)
 
         def copied(at: At, image: Scalar) -> Body:
             body = self._seen(image, at, start)
@@ -215,8 +210,7 @@ class _Accumulated:
                 return *before, *(at[label] for label in labels)
 
             copy = Copy(self.x, self.x_labels, outer, ranges, self.seen, place, labels[-1])
-            every = (copy, *copy.around(first, self.regions[first][1]))
-            return tuple(each for one in every for each in one.statements(self.at.target, simplify))
+            return copy.padded(first, self.regions[first][1], self.at.target, simplify)
 
         if row.label not in self.x_labels:
             return copied(ranges, (*self.block,), (self.part, image, ZERO))

@@ -79,19 +79,15 @@ class Copy:
     last: int  # the label of the contiguous axis of the copy
     is_zero: bool = False  # whether zeros are written, since the range is outside of the source
 
-    def around(self, label: int, positions: int) -> tuple[Copy, Copy]:
-        """The zero padding before and after a range along an axis."""
+    def padded(self, label: int, positions: int, machine: Target, simplify: Simplifier) -> Body:
+        """The same loops, and those that write the zero padding around a range along an axis."""
         part, end = self.ranges[label], const(positions, INDEX)
-        bounds = (ZERO, part.start), (part.stop, end)
-        before, behind = (
-            replace(
-                self,
-                ranges={**self.ranges, label: Range(*each, ZERO, most=positions)},
-                is_zero=True,
-            )
-            for each in bounds
-        )
-        return before, behind
+        around = [
+            replace(self, ranges={**self.ranges, label: Range(*each, ZERO, most=positions)},
+                    is_zero=True)
+            for each in ((ZERO, part.start), (part.stop, end))
+        ]  # fmt: skip
+        return tuple(x for each in (self, *around) for x in each.statements(machine, simplify))
 
     def statements(self, machine: Target, simplify: Simplifier) -> Body:
         """Loops in the order of the source, with vectors along its last axis."""

@@ -22,10 +22,8 @@ from functrans.ops.convolution.compiled.limits import Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
-    first_image,
     loop_lanes,
-    numbers,
-    of_images,
+    piece_at,
     share,
 )
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, in_tiles, region
@@ -117,15 +115,8 @@ class _Direct:
         seen = self.at.scratch("seen", self.dtype, (parts, copies, *phases, *shape))
 
         def block(number: Scalar) -> Body:
-            pieces = tiles.pieces
-            outer = numbers(idiv(number, pieces), of_images(tiles.outer, tiles.images))
-            outer = first_image(outer, tiles.outer, tiles.images)
+            outer, start, size = piece_at(number, tiles, tiles.places[0].extent, self.at.simplify)
             outer = {label: self.at.simplify(i) for label, i in outer.items()}
-            start = self.at.simplify(irem(number, pieces) * tiles.length)
-            whole = tiles.places[0].extent
-            size = const(tiles.length, INDEX)
-            if pieces * tiles.length != whole:
-                size = self.at.simplify(minimum(const(whole, INDEX) - start, size))
             here = _Block(part, outer, ZERO, start, size, seen, weights)
             return (*self._for_images(here, self._copied), *self._tiled(here))
 
@@ -221,9 +212,7 @@ class _Direct:
             return (*before, *position)
 
         copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, kept[-1])
-        every = (copy, *copy.around(first, self.regions[first][1]))
-        machine, simplify = self.at.target, self.at.simplify
-        return tuple(each for one in every for each in one.statements(machine, simplify))
+        return copy.padded(first, self.regions[first][1], self.at.target, self.at.simplify)
 
     # -- tiles --------------------------------------------------------------------------------
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
-from functrans.loop.scalar import Scalar, const, idiv, irem
+from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For
 from functrans.loop.walk import Body
 from functrans.ops.convolution.compiled.limits import Axis
@@ -48,12 +50,21 @@ def loop_lanes(lanes: int, extent: int) -> int:
     return max(lanes, 1)
 
 
-def of_images(axes: Sequence[Axis], images: int) -> tuple[Axis, ...]:
-    """The axes of blocks, with the last axis divided into blocks of ``images``."""
-    if images == 1:
-        return tuple(axes)
-    *others, last = axes
-    return *others, last._replace(extent=last.extent // images)
+def piece_at(
+    number: Scalar,
+    of: Any,  # the blocking: outer axes, the images of a block, and the length of its pieces
+    extent: int,  # that of the axis which is cut into pieces
+    simplify: Simplifier,
+) -> tuple[At, Scalar, Scalar]:
+    """The position of a block along the outer axes, and the start and length of its piece."""
+    axes = list(of.outer)
+    if of.images > 1:
+        axes[-1] = axes[-1]._replace(extent=axes[-1].extent // of.images)
+    outer = first_image(numbers(idiv(number, of.pieces), axes), of.outer, of.images)
+    start, size = simplify(irem(number, of.pieces) * of.length), const(of.length, INDEX)
+    if of.pieces * of.length != extent:
+        size = simplify(minimum(const(extent, INDEX) - start, size))
+    return outer, start, size
 
 
 def first_image(outer: At, axes: Sequence[Axis], images: int) -> At:

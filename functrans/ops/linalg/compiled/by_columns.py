@@ -1,4 +1,6 @@
-"""LAPACK calls on column-major copies: complex matrices; spectra, singular values and LU.
+"""LAPACK calls on column-major copies: complex matrices; spectra, singular values, QR and LU.
+
+The signs of vectors are LAPACK's choice, and agree with NumPy's for such copies.
 
 A complex matrix is given as two arrays, of its real and imaginary parts, which are interleaved in
 the copy. As in NumPy, complex matrices are always computed in double precision, and so are
@@ -22,10 +24,28 @@ from functrans.loop.failures import (
 from functrans.loop.footprints import reals_of_gesdd
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
-from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.statements import ensure
-from functrans.ops.linalg.compiled.decompositions import DOUBLE, Decompositions, block
-from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
+from functrans.ops.linalg.compiled.blas import DOUBLE
+from functrans.ops.linalg.compiled.lapack import (
+    BLOCK,
+    INT,
+    PREFIXES,
+    Factors,
+    LibraryCalls,
+    Statements,
+)
 
 OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}
 
@@ -39,14 +59,22 @@ Element = Callable[[Scalar, Scalar], Number]
 """A number by its row and its column."""
 
 
-class Copies(Decompositions):
-    """The statements for the matrix at an index of the leading axes.
+def block(n: int) -> int:
+    """The block size for which workspace is provided; smaller matrices are not blocked."""
+    return BLOCK if n > BLOCK // 2 else 1
+
+
+class Copies(LibraryCalls):
+    """The statements for the matrix at an index of the leading axes, with its number of columns.
 
     The names of the routines and of their arguments are those of LAPACK's documentation.
     """
 
     def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
-        super().__init__(given[0], on_stack)
+        super().__init__(given[0])
+        self.columns = self.a.extents[-1]
+        self.on_stack = on_stack
+        self.stack: list[Buffer] = []
         self.given, self.results = given, results
         self.pair = (2,) if len(given) == 2 else ()
         if self.pair:
@@ -204,7 +232,8 @@ class Copies(Decompositions):
         """Both factors, or only R."""
         m, n = self.n, self.columns
         k, high = min(m, n), self.results[-1].extents[-2]
-        wide = high if len(self.results) > 2 else 0
+        own = len(self.given)
+        wide = high if len(self.results) > own else 0
         a, tau = self.matrix("a", m, max(n, wide)), self.matrix("tau", k, 1)
         size = block(k) * max(n, wide)
         room = self.room(size)
@@ -216,15 +245,15 @@ class Copies(Decompositions):
         before = (
             self.filled(a, m, n, self.element),
             geqrf,
-            self.handed(self.results[-2:], high, n, triangle),
+            self.handed(self.results[-own:], high, n, triangle),
         )
         if not wide:
             return before
-        ungqr = self._call(
-            "ungqr", m, wide, k, a, m, tau, room, size, self.info,
+        multiply = self._call(
+            "ungqr" if self.pair else "orgqr", m, wide, k, a, m, tau, room, size, self.info,
             reads=(a, tau), writes=(a, room, self.info),
         )  # fmt: skip
-        return (*before, ungqr, self.handed(self.results[:2], m, wide, self.of(a)))
+        return (*before, multiply, self.handed(self.results[:own], m, wide, self.of(a)))
 
     def lu(self) -> Statements:
         """Both factors in one matrix, the row exchanges, and the resulting permutation."""
@@ -259,6 +288,16 @@ class Copies(Decompositions):
     @property
     def prefix(self) -> str:
         return OF_COMPLEX[self.dtype] if self.pair else PREFIXES[self.dtype]
+
+    def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+        if not self.on_stack:
+            return super()._work(result, name, dtype, *shape)
+        memory = buffer(f"{result.name}_{name}", dtype, shape)
+        self.stack.append(memory)
+        return memory
+
+    def _place(self, memory: Buffer) -> Position:
+        return () if memory in self.stack else self.at
 
     def matrix(self, name: str, rows: int, columns: int) -> Buffer:
         """Memory for a column-major matrix."""

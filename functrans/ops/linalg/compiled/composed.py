@@ -1,7 +1,4 @@
-"""Pseudo-inverses, least squares and cofactors by singular values, as graphs.
-
-Those of real matrices are inlined; those of complex matrices are `parts` rules.
-"""
+"""Decompositions of real matrices that are composed of other operations, as graphs."""
 
 from __future__ import annotations
 
@@ -14,15 +11,13 @@ import numpy as np
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
-from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal
-from functrans.ops.elementwise.compiled.complex_arithmetic import conj, multiply
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
 from functrans.ops.linalg.factorisations import det_p
-from functrans.ops.linalg.in_parts import applied
-from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd, reciprocals
-from functrans.ops.linalg.matrices import identity, on_columns, on_rows, product, transposed
+from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd
+from functrans.ops.linalg.matrices import identity, on_columns, product, transposed
 from functrans.ops.linalg.qr import qr_p, r_p
 from functrans.ops.linalg.svd import svd_p, svdvals_p
 from functrans.ops.reductions.reduce import reduce_max, reduce_prod
@@ -85,14 +80,15 @@ def cholesky_cotangent(at: Emission) -> None:
 
 def cofactor(at: Emission) -> None:
     """Cofactors, by singular values, so that singular matrices need no exception."""
-    inline(at, _cofactors)
+    inline(at, cofactors_by_svd)
 
 
-def _cofactors(a: Any) -> list[Any]:
+def cofactors_by_svd(a: Any) -> list[Any]:
+    """Cofactors in the IR's operations."""
     u, s, vh = svd_p(a, full=True)
     sign = det_p(u) * det_p(vh)
     weights = expand_axes(sign, (sign.ndim,)) * _products_of_others(s)
-    return [product(u * on_columns(weights), vh)]
+    return [product(conj(u) * on_columns(weights), conj(vh))]
 
 
 def _products_of_others(s: Any) -> Any:
@@ -101,47 +97,3 @@ def _products_of_others(s: Any) -> Any:
     own, shape = cast(identity(n, s.dtype), dtype=np.dtype(bool)), (*s.shape, n)
     each = select(broadcast_to(own, shape=shape), 1, broadcast_to(on_columns(s), shape=shape))
     return reduce_prod(each, axes=(s.ndim,))
-
-
-# -- in parts --------------------------------------------------------------------------------------
-
-
-def pinv_in_parts(a: Pair, rcond: Any) -> Any:
-    """Pseudo-inverses of complex matrices."""
-    if 0 in a.re.shape or isinstance(rcond, Pair):
-        return NotImplemented
-    u, s, vh = applied(a, of="svd", full=False)
-    return _product(_adjoint(vh), _times(_adjoint(u), on_rows(reciprocals(s, rcond))))
-
-
-def lstsq_in_parts(a: Pair, b: Pair, rcond: Any) -> Any:
-    """Least squares with complex matrices."""
-    if 0 in a.re.shape or isinstance(rcond, Pair):
-        return NotImplemented
-    u, s, vh = applied(a, of="svd", full=False)
-    along = _product(_adjoint(u), b)
-    return _product(_adjoint(vh), _times(along, on_rows(reciprocals(s, rcond))))
-
-
-def cofactor_in_parts(a: Pair) -> Any:
-    """Cofactors of complex matrices."""
-    if 0 in a.re.shape:
-        return NotImplemented
-    u, s, vh = applied(a, of="svd", full=True)
-    left, right = (applied(x, of="det") for x in (u, vh))
-    sign = Pair(*(expand_axes(x, (x.ndim, x.ndim + 1)) for x in multiply(left, right)))
-    conjugate = _times(conj(u), on_columns(_products_of_others(s)))
-    return _product(multiply(conjugate, sign), conj(vh))
-
-
-def _product(x: Pair, y: Pair) -> Pair:
-    re = product(x.re, y.re) - product(x.im, y.im)
-    return Pair(re, product(x.re, y.im) + product(x.im, y.re))
-
-
-def _times(x: Pair, weights: Any) -> Pair:
-    return Pair(x.re * weights, x.im * weights)
-
-
-def _adjoint(x: Pair) -> Pair:
-    return Pair(transposed(x.re), -transposed(x.im))

@@ -18,8 +18,8 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, maximum, minimum, where
 from functrans.loop.statements import Buffer, Reduce, load, local
 from functrans.ops.compiled.statements import ensure
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.by_columns import Element, InDouble, Number, Parts
-from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
 from functrans.ops.linalg.compiled.scaling import Scale
 

@@ -33,7 +33,7 @@ from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
-from functrans.ops.linalg.compiled.decompositions import DOUBLE
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.interleaved import Body
 from functrans.ops.linalg.compiled.tridiagonal import NOTHING, ONE, Tridiagonal
 

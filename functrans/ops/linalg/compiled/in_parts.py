@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.by_columns import Copies, InDouble, Parts
-from functrans.ops.linalg.compiled.decompositions import DOUBLE, emit_for_each
 from functrans.ops.linalg.compiled.general_spectra import Eigenvectors, SchurForm
 from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
 
@@ -72,7 +72,8 @@ MADE: dict[str, tuple[type[Copies], Make, float]] = {
     "schur": (SchurForm, _alone("schur"), 16),
     "lu": (Copies, _alone("lu"), 0.5),
 }
-"""For each operation: the class of its methods, its statements, and its operations per product."""
+"""For each operation: the class of its methods, its statements, and its operations for each
+multiplication."""
 
 
 def emit(at: Emission) -> None:
@@ -91,6 +92,7 @@ def _of_real(of: str, times: float) -> Callable[[Emission], None]:
 schur, lu = _of_real("schur", 16), _of_real("lu", 0.5)
 eigh, eigvalsh = _of_real("eigh", 2), _of_real("eigvalsh", 1)
 svd, svdvals = _of_real("svd", 4), _of_real("svdvals", 1)
+qr, r = _of_real("qr", 0.5), _of_real("r_of_qr", 0.25)
 
 
 def _emit(at: Emission, of: str, times: float) -> None:
@@ -100,9 +102,12 @@ def _emit(at: Emission, of: str, times: float) -> None:
     size = len(parts) // count
     operands = tuple(tuple(parts[i : i + size]) for i in range(0, len(parts), size))
     results = tuple(at.result(number) for number in range(len(at.eqn.outputs)))
-    emit_for_each(
-        at,
-        lambda on_stack: kind(operands[0], results, on_stack),
-        lambda calls: make(calls, at, operands),
-        times,
-    )
+    # workspace is on the stack of each thread if it fits: otherwise there would be one for each
+    # matrix of a stack, several times as much memory as the matrices
+    for on_stack in (True, False):
+        calls = kind(operands[0], results, on_stack)
+        body = make(calls, at, operands)
+        if sum(memory.nbytes for memory in calls.stack) <= at.target.largest_scratch:
+            break
+    work = int(times * calls.a.count * min(calls.a.extents[-2:]))
+    at.call(calls.for_each(body), work=work, stack=calls.stack)

@@ -31,7 +31,7 @@ from functrans.loop.statements import (
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure, let
-from functrans.ops.linalg.compiled.decompositions import DOUBLE
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.scaling import Scale
 
 Body = tuple[Statement, ...]

@@ -9,7 +9,6 @@ from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
 from functrans.ops.linalg.compiled import (
     composed,
-    decompositions,
     elimination,
     implicit_ql,
     in_parts,
@@ -146,7 +145,7 @@ svdvals = of_something(
         _most_rotated,
     )
 )
-qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))
-r = of_something(blocked(reflections.r, decompositions.r, _is_reflected))
+qr = of_something(blocked(reflections.qr, in_parts.qr, _is_reflected))
+r = of_something(blocked(reflections.r, in_parts.r, _is_reflected))
 pinv = of_something(composed.pinv)
 lstsq = of_something(composed.lstsq)

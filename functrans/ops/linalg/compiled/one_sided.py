@@ -18,7 +18,7 @@ from functrans.loop.statements import Assign, Buffer, For, Let, Store, While, lo
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
-from functrans.ops.linalg.compiled.decompositions import DOUBLE
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.interleaved import Body, Interleaved
 
 SWEEPS = 60

@@ -14,7 +14,7 @@ from functrans.loop.scalar import Scalar, const, copysign, fma, sqrt, where
 from functrans.loop.statements import For
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import let
-from functrans.ops.linalg.compiled.decompositions import DOUBLE
+from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.interleaved import Body, Interleaved
 from functrans.ops.linalg.compiled.scaling import Scale
 

@@ -20,8 +20,8 @@ from functrans.loop.scalar import Scalar, bitcast, const, convert, eq, where
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
-from functrans.ops.reductions.compiled.merge_sort import out_of_order
 from functrans.ops.reductions.compiled.sort_keys import Keys
+from functrans.ops.reductions.compiled.sorts import out_of_order
 
 Body = tuple[Statement, ...]
 

@@ -8,132 +8,98 @@ The arguments are those of LAPACK's documentation. The working memory that they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
-from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
-from functrans.run.cuda.libraries.moves import copy, fill, fill_mode, succeed, transpose
+from functrans.run.cuda.libraries.handles import Work
+from functrans.run.cuda.libraries.moves import copy, fill, fill_mode, succeed
 from functrans.run.cuda.libraries.triangles import operation
 
+Routine = Callable[[Work, Sequence[Any]], None]
 
-def potrf(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+
+def of_extents(*places: int) -> Callable[[Routine], Routine]:
+    """A routine whose arguments at ``places`` are extents: without elements, it only succeeds."""
+
+    def decorate(routine: Routine) -> Routine:
+        @wraps(routine)
+        def checked(on: Work, arguments: Sequence[Any]) -> None:
+            if all(arguments[place] for place in places):
+                routine(on, arguments)
+            else:
+                succeed(on.handles, arguments[-1])
+
+        return checked
+
+    return decorate
+
+
+def solved(on: Work, name: str, problem: Sequence[Any], info: int) -> None:
+    """Call a function of cuSOLVER's generic interface, with as much memory as it asks for."""
+    handles, library = on.handles, on.handles.libraries.cusolver_dn
+    given = (handles.solver, handles.parameters, *problem)
+    device, host = getattr(library, f"{name}_buffer_size")(*given)
+    rooms = on.workspace(device) if device else 0, device, handles.on_host(host), host
+    getattr(library, name)(*given, *rooms, info)
+
+
+@of_extents(1)
+def potrf(on: Work, arguments: Sequence[Any]) -> None:
     """Replace a triangle of a positive definite matrix by its Cholesky factor."""
     uplo, n, a, lda, info = arguments
-    if n == 0:
-        succeed(handles, info)
-        return
-    library, kind = handles.libraries.cusolver_dn, handles.kind(numbers)
-    problem = (handles.solver, handles.parameters, fill_mode(handles, uplo), n, kind, a, lda, kind)
-    sizes = library.xpotrf_buffer_size(*problem)
-    library.xpotrf(*problem, *rooms(handles, workspace, sizes), info)
+    problem = fill_mode(on.handles, uplo), n, on.kind, a, lda, on.kind
+    solved(on, "xpotrf", problem, info)
 
 
-def getrf(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+@of_extents(0, 1)
+def getrf(on: Work, arguments: Sequence[Any]) -> None:
     """Replace a matrix by its triangular factors, with pivots of 32 bits."""
     m, n, a, lda, pivots, info = arguments
-    if m == 0 or n == 0:
-        succeed(handles, info)
-        return
-    factorise, size_of = _routine(numbers, handles, "getrf")
-    problem = handles.solver, m, n, a, lda
-    room = workspace(size_of(*problem) * numbers.itemsize)
-    factorise(*problem, room, pivots, info)
+    factorise, size_of = _routine(on, "getrf")
+    problem = on.handles.solver, m, n, a, lda
+    factorise(*problem, on.room(size_of(*problem)), pivots, info)
 
 
-def getrs(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+@of_extents(1, 2)
+def getrs(on: Work, arguments: Sequence[Any]) -> None:
     """Replace right-hand sides by the solutions, given the factors of `getrf`."""
-    trans, n, columns, a, lda, pivots, b, ldb, info = arguments
-    if n == 0 or columns == 0:
-        succeed(handles, info)
-        return
-    solve = getattr(handles.libraries.cusolver_dn, f"{numbers.letter}getrs")
-    flag = operation(handles, trans)
-    solve(handles.solver, flag, n, columns, a, lda, pivots, b, ldb, info)
+    trans, *problem = arguments
+    solve = on.routine(on.handles.libraries.cusolver_dn, "getrs")
+    solve(on.handles.solver, operation(on.handles, trans), *problem)
 
 
-def getri(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+@of_extents(0)
+def getri(on: Work, arguments: Sequence[Any]) -> None:
     """Replace the factors of `getrf` by the inverse: solutions for the identity matrix.
 
     ``info`` is 0 for a singular matrix, too; that of `getrf` says so.
     """
     n, a, lda, pivots, _, _, info = arguments
-    if n == 0:
-        succeed(handles, info)
-        return
-    inverse = workspace(n * n * numbers.itemsize)
-    fill(numbers, handles, n, n, 0, inverse, n)
-    fill(numbers, handles, 1, n, 1, inverse, n + 1)
-    getrs(numbers, handles, workspace, (b"N", n, n, a, lda, pivots, inverse, n, info))
-    copy(numbers, handles, n, n, inverse, n, a, lda)
+    inverse = on.room(n * n)
+    fill(on, n, n, 0, inverse, n)
+    fill(on, 1, n, 1, inverse, n + 1)
+    getrs(on, (b"N", n, n, a, lda, pivots, inverse, n, info))
+    copy(on, n, n, inverse, n, a, lda)
 
 
-def geqrf(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+@of_extents(0, 1)
+def geqrf(on: Work, arguments: Sequence[Any]) -> None:
     """Replace a matrix by its factor R, and below the diagonal the reflections of Q."""
     m, n, a, lda, tau, _, _, info = arguments
-    if m == 0 or n == 0:
-        succeed(handles, info)
-        return
-    library, kind = handles.libraries.cusolver_dn, handles.kind(numbers)
-    problem = (handles.solver, handles.parameters, m, n, kind, a, lda, kind, tau, kind)
-    sizes = library.xgeqrf_buffer_size(*problem)
-    library.xgeqrf(*problem, *rooms(handles, workspace, sizes), info)
+    solved(on, "xgeqrf", (m, n, on.kind, a, lda, on.kind, tau, on.kind), info)
 
 
-def orgqr(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+@of_extents(0, 1)
+def orgqr(on: Work, arguments: Sequence[Any]) -> None:
     """Replace ``k`` reflections of `geqrf` by the first columns of their product."""
     m, n, k, a, lda, tau, _, _, info = arguments
-    if m == 0 or n == 0:
-        succeed(handles, info)
-        return
-    multiply, size_of = _routine(numbers, handles, "orgqr")
-    problem = handles.solver, m, n, k, a, lda, tau
+    multiply, size_of = _routine(on, "orgqr")
+    problem = on.handles.solver, m, n, k, a, lda, tau
     size = size_of(*problem)
-    multiply(*problem, workspace(size * numbers.itemsize), size, info)
+    multiply(*problem, on.room(size), size, info)
 
 
-def gelqf(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
-    """LQ factors: the QR factors of the transpose, by the same reflections."""
-    m, n, a, lda, tau, work, size, info = arguments
-    turned = workspace(m * n * numbers.itemsize) if m * n else 0
-    transpose(numbers, handles, m, n, a, lda, turned, n)
-    geqrf(numbers, handles, workspace, (n, m, turned, n, tau, work, size, info))
-    transpose(numbers, handles, n, m, turned, n, a, lda)
-
-
-def orglq(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
-    """Replace the reflections of `gelqf` by the first rows of their product."""
-    m, n, k, a, lda, tau, work, size, info = arguments
-    turned = workspace(m * n * numbers.itemsize) if m * n else 0
-    transpose(numbers, handles, k, n, a, lda, turned, n)
-    orgqr(numbers, handles, workspace, (n, m, k, turned, n, tau, work, size, info))
-    transpose(numbers, handles, n, m, turned, n, a, lda)
-
-
-def rooms(
-    handles: Handles, workspace: Workspace, sizes: tuple[int, int]
-) -> tuple[int, int, int, int]:
-    """Working memory on the device and on the host, each as an address and a number of bytes."""
-    on_device, on_host = sizes
-    device = workspace(on_device) if on_device else 0
-    return device, on_device, handles.on_host(on_host), on_host
-
-
-def _routine(numbers: Numbers, handles: Handles, name: str) -> tuple[Callable[..., Any], ...]:
+def _routine(on: Work, name: str) -> tuple[Callable[..., Any], ...]:
     """A routine of cuSOLVER's older interface, and the query for its number of work elements."""
-    library, full = handles.libraries.cusolver_dn, numbers.letter + name
-    return getattr(library, full), getattr(library, f"{full}_buffer_size")
+    library = on.handles.libraries.cusolver_dn
+    return on.routine(library, name), on.routine(library, f"{name}_buffer_size")

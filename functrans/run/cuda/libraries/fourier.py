@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from functrans.run.cuda.libraries.bindings import first_call
-from functrans.run.cuda.libraries.handles import Handles, Numbers, Owned, Workspace
+from functrans.run.cuda.libraries.handles import Handles, Owned, Work
 from functrans.run.cuda.libraries.moves import WORD, clear_words, copy
 
 FORWARD, INVERSE = -1, 1
@@ -43,6 +43,14 @@ class Run(NamedTuple):
     direction: tuple[int, ...] = ()
 
 
+_RUNS = {
+    ("fft", "c"): Run("C2C", "exec_c2c"), ("fft", "z"): Run("Z2Z", "exec_z2z"),
+    ("rfft", "s"): Run("R2C", "exec_r2c"), ("rfft", "d"): Run("D2Z", "exec_d2z"),
+    ("irfft", "s"): Run("C2R", "exec_c2r"), ("irfft", "d"): Run("Z2D", "exec_z2d"),
+}  # fmt: skip
+"""The kinds, by the routine and the letter of its dtype."""
+
+
 class Transform(NamedTuple):
     """A plan of cuFFT, and the size in bytes of its workspace."""
 
@@ -58,33 +66,24 @@ class Side(NamedTuple):
     size: int
 
 
-def fft(numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]) -> None:
+def fft(on: Work, arguments: Sequence[Any]) -> None:
     """The transform of complex numbers to complex numbers."""
     direction, outer, points, inner, x, y = arguments
-    single, size = numbers.letter == "c", numbers.itemsize
-    run = Run(
-        "C2C" if single else "Z2Z",
-        "exec_c2c" if single else "exec_z2z",
-        (FORWARD if direction == b"F" else INVERSE,),
+    run = _RUNS["fft", on.numbers.letter]._replace(
+        direction=(FORWARD if direction == b"F" else INVERSE,)
     )
-    before, after = Side(x, points, size), Side(y, points, size)
-    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+    before, after = Side(x, points, on.size), Side(y, points, on.size)
+    _transform(on, run, (outer, points, inner), before, after)
 
 
-def rfft(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def rfft(on: Work, arguments: Sequence[Any]) -> None:
     """The transform of real numbers to the first half of the complex ones."""
     outer, points, inner, x, y = arguments
-    size = numbers.itemsize
-    run = Run("R2C", "exec_r2c") if numbers.letter == "s" else Run("D2Z", "exec_d2z")
-    before, after = Side(x, points, size), Side(y, points // 2 + 1, 2 * size)
-    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+    before, after = Side(x, points, on.size), Side(y, points // 2 + 1, 2 * on.size)
+    _transform(on, _RUNS["rfft", on.numbers.letter], (outer, points, inner), before, after)
 
 
-def irfft(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def irfft(on: Work, arguments: Sequence[Any]) -> None:
     """The inverse transform of complex numbers to real numbers.
 
     cuFFT overwrites its operand, which is therefore a copy. Its documentation does not say how it
@@ -93,15 +92,14 @@ def irfft(
     outer, points, inner, x, y = arguments
     if outer * inner == 0:
         return
-    size, half = numbers.itemsize, points // 2 + 1
-    run = Run("C2R", "exec_c2r") if numbers.letter == "s" else Run("Z2D", "exec_z2d")
+    size, half = on.size, points // 2 + 1
     count = 2 * outer * half * inner
-    copied = workspace(count * size)
-    copy(numbers, handles, count, 1, x, count, copied, count)
+    copied = on.room(count)
+    copy(on, count, 1, x, count, copied, count)
     for alone in {0, points // 2} if points % 2 == 0 else {0}:
-        _make_real(handles, copied, (outer, half, inner), alone, size)
+        _make_real(on.handles, copied, (outer, half, inner), alone, size)
     before, after = Side(copied, half, 2 * size), Side(y, points, size)
-    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+    _transform(on, _RUNS["irfft", on.numbers.letter], (outer, points, inner), before, after)
 
 
 def _make_real(
@@ -119,15 +117,7 @@ def _make_real(
             clear_words(handles, first + number * 2 * size, row, size // WORD, outer)
 
 
-def _transform(
-    numbers: Numbers,
-    handles: Handles,
-    workspace: Workspace,
-    run: Run,
-    shape: tuple[int, int, int],
-    before: Side,
-    after: Side,
-) -> None:
+def _transform(on: Work, run: Run, shape: tuple[int, int, int], before: Side, after: Side) -> None:
     """One call of cuFFT if the lines are evenly spaced, else one for each index of an axis.
 
     cuFFT also requires that real numbers are aligned like complex ones. Lines that are not are
@@ -139,11 +129,11 @@ def _transform(
     along = inner > 1 and outer <= inner
     count, calls = (inner, outer) if along else (outer, inner)
     lines = Lines(run.type, points, before.line, after.line, inner, along, count)
-    transform = _plan(handles, lines)
-    handles.uses(transform)
-    plan, library = transform.plan.handle, handles.libraries.cufft
+    transform = _plan(on.handles, lines)
+    on.handles.uses(transform)
+    plan, library = transform.plan.handle, on.handles.libraries.cufft
     if transform.workspace:
-        library.set_work_area(plan, workspace(transform.workspace))
+        library.set_work_area(plan, on.workspace(transform.workspace))
     execute = getattr(library, run.execute)
     unit = max(before.size, after.size)
     source, target = before.address, after.address
@@ -154,11 +144,11 @@ def _transform(
         )
         if (source + read) % unit and not shifted_source:
             total = outer * before.line * inner
-            shifted_source = _shifted(workspace, before, total, unit)
-            copy(numbers, handles, total, 1, source, total, shifted_source, total)
+            shifted_source = _shifted(on, before, total, unit)
+            copy(on, total, 1, source, total, shifted_source, total)
         misplaced = (target + write) % unit
         if misplaced and not shifted_target:
-            shifted_target = _shifted(workspace, after, outer * after.line * inner, unit)
+            shifted_target = _shifted(on, after, outer * after.line * inner, unit)
         given = (shifted_source if (source + read) % unit else source) + read
         made = (shifted_target if misplaced else target) + write
         execute(plan, given, made, *run.direction)
@@ -166,12 +156,12 @@ def _transform(
             # the lines of this call, without others between them
             size = (inner * after.line, 1, 1) if along else (1, outer * after.line, inner)
             rows, columns, leading = size
-            copy(numbers, handles, rows, columns, made, leading, target + write, leading)
+            copy(on, rows, columns, made, leading, target + write, leading)
 
 
-def _shifted(workspace: Workspace, side: Side, total: int, unit: int) -> int:
+def _shifted(on: Work, side: Side, total: int, unit: int) -> int:
     """Memory for a copy of an array with the other alignment: shifted by one number, or not."""
-    return workspace(total * side.size + unit) + side.size - side.address % unit
+    return on.workspace(total * side.size + unit) + side.size - side.address % unit
 
 
 def _plan(handles: Handles, lines: Lines) -> Transform:

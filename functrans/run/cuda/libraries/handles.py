@@ -71,6 +71,32 @@ class Numbers(NamedTuple):
     narrow: str | None = None
 
 
+class Work(NamedTuple):
+    """What a routine works with: a dtype, the handles of a stream, and working memory."""
+
+    numbers: Numbers
+    handles: Handles
+    workspace: Workspace
+
+    @property
+    def size(self) -> int:
+        """The bytes of an element."""
+        return self.numbers.itemsize
+
+    @property
+    def kind(self) -> Any:
+        """The dtype as a member of ``cudaDataType``."""
+        return self.handles.libraries.data_type[self.numbers.kind]
+
+    def room(self, count: int) -> int:
+        """Working memory for a number of elements."""
+        return self.workspace(count * self.size) if count else 0
+
+    def routine(self, library: Any, name: str) -> Any:
+        """A function of a library, which has one for each dtype."""
+        return getattr(library, self.numbers.letter + name)
+
+
 class Owned:
     """A handle of a library, which is destroyed with the last reference to it."""
 
@@ -152,10 +178,6 @@ class Handles:
     def parameters(self) -> int:
         """The ``cusolverDnParams_t`` of the default algorithms."""
         return self._created("cuSOLVER", self.libraries.cusolver_dn, "_params")
-
-    def kind(self, numbers: Numbers) -> Any:
-        """A dtype as a member of ``cudaDataType``."""
-        return self.libraries.data_type[numbers.kind]
 
     @contextmanager
     def captured(

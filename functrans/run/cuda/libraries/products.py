@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DeviceError
-from functrans.run.cuda.libraries.handles import Handles, Numbers, Owned, Workspace
+from functrans.run.cuda.libraries.handles import Handles, Owned, Work
 from functrans.run.cuda.libraries.moves import fill
 
 LARGEST_WORKSPACE = 32 << 20
@@ -60,20 +60,16 @@ class Algorithm(NamedTuple):
     alive: tuple[object, ...]
 
 
-def gemm(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def gemm(on: Work, arguments: Sequence[Any]) -> None:
     """``C = alpha op(A) op(B) + beta C``."""
     flag_a, flag_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = arguments
     batched = (
         flag_a, flag_b, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, ldc * n, 1,
     )  # fmt: skip
-    gemm_batch_strided(numbers, handles, workspace, batched)
+    gemm_batch_strided(on, batched)
 
 
-def gemm_batch_strided(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def gemm_batch_strided(on: Work, arguments: Sequence[Any]) -> None:
     """`gemm` for stacks of matrices at a distance in elements, which is 0 for a common matrix."""
     (
         flag_a, flag_b, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c,
@@ -83,51 +79,51 @@ def gemm_batch_strided(
         return
     if k == 0 or alpha == 0:
         for number in range(batch):
-            _scale(numbers, handles, m, n, beta, c + number * stride_c * numbers.itemsize, ldc)
+            _scale(on, m, n, beta, c + number * stride_c * on.size, ldc)
         return
     problem = (
-        numbers.kind, numbers.narrow, numbers.compute, flag_a, flag_b, m, n, k, alpha, beta,
-        lda, ldb, ldc, stride_a, stride_b, stride_c, batch,
+        on.numbers.kind, on.numbers.narrow, on.numbers.compute, flag_a, flag_b, m, n, k,
+        alpha, beta, lda, ldb, ldc, stride_a, stride_b, stride_c, batch,
         min(a & -a, ALIGNED), min(b & -b, ALIGNED), min(c & -c, ALIGNED),
     )  # fmt: skip
-    known: Algorithm | None = handles.products.get(problem)
+    known: Algorithm | None = on.handles.products.get(problem)
     if known is None:
-        known = _algorithm(numbers, handles, Problem(*problem))
-        handles.products.remember(problem, known)
-    room = workspace(known.workspace) if known.workspace else 0
+        known = _algorithm(on, Problem(*problem))
+        on.handles.products.remember(problem, known)
+    room = on.workspace(known.workspace) if known.workspace else 0
     first, second, result = known.layouts
-    handles.libraries.cublas_lt.matmul(
-        handles.light, known.operation, known.alpha, a, first, b, second, known.beta, c, result,
-        c, result, known.chosen, room, known.workspace, handles.stream,
+    on.handles.libraries.cublas_lt.matmul(
+        on.handles.light, known.operation, known.alpha, a, first, b, second, known.beta, c, result,
+        c, result, known.chosen, room, known.workspace, on.handles.stream,
     )  # fmt: skip
 
 
-def _scale(numbers: Numbers, handles: Handles, m: int, n: int, beta: Any, c: int, ldc: int) -> None:
+def _scale(on: Work, m: int, n: int, beta: Any, c: int, ldc: int) -> None:
     """``C = beta C``; ``C`` is not read if ``beta`` is 0."""
     if beta == 0:
-        fill(numbers, handles, m, n, 0, c, ldc)
+        fill(on, m, n, 0, c, ldc)
     elif beta != 1:
-        library, kind = handles.libraries.cublas, handles.kind(numbers)
-        scale = np.array([beta], numbers.dtype)
-        exact = handles.libraries.data_type[f"CUDA_R_{8 * numbers.dtype.itemsize}F"]
+        library, kind = on.handles.libraries.cublas, on.kind
+        scale = np.array([beta], on.numbers.dtype)
+        exact = on.handles.libraries.data_type[f"CUDA_R_{8 * on.numbers.dtype.itemsize}F"]
         for column in range(n):
-            start = c + column * ldc * numbers.itemsize
-            library.scal_ex_64(handles.blas, m, scale.ctypes.data, exact, start, kind, 1, exact)
+            start = c + column * ldc * on.size
+            library.scal_ex_64(on.handles.blas, m, scale.ctypes.data, exact, start, kind, 1, exact)
 
 
-def _algorithm(numbers: Numbers, handles: Handles, problem: Problem) -> Algorithm:
+def _algorithm(on: Work, problem: Problem) -> Algorithm:
     """Describe a problem to the library, and have it choose."""
     m, n, k = problem.m, problem.n, problem.k
-    operation = _operation(numbers, handles, problem)
-    given = numbers.narrow or numbers.kind
+    operation = _operation(on, problem)
+    given = on.numbers.narrow or on.numbers.kind
     layouts = (
-        _layout(given, handles, problem, m, k, problem.flag_a, problem.lda, problem.stride_a),
-        _layout(given, handles, problem, k, n, problem.flag_b, problem.ldb, problem.stride_b),
-        _layout(numbers.kind, handles, problem, m, n, b"N", problem.ldc, problem.stride_c),
+        _layout(given, on.handles, problem, m, k, problem.flag_a, problem.lda, problem.stride_a),
+        _layout(given, on.handles, problem, k, n, problem.flag_b, problem.ldb, problem.stride_b),
+        _layout(on.numbers.kind, on.handles, problem, m, n, b"N", problem.ldc, problem.stride_c),
     )
     first, second, result = (one.handle for one in layouts)
-    chosen = _choice(handles, problem, operation, (first, second, result))
-    scales = np.array([problem.alpha, problem.beta], numbers.dtype)
+    chosen = _choice(on.handles, problem, operation, (first, second, result))
+    scales = np.array([problem.alpha, problem.beta], on.numbers.dtype)
     return Algorithm(
         operation.handle,
         (first, second, result),
@@ -139,11 +135,11 @@ def _algorithm(numbers: Numbers, handles: Handles, problem: Problem) -> Algorith
     )
 
 
-def _operation(numbers: Numbers, handles: Handles, problem: Problem) -> Owned:
-    library, blas = handles.libraries.cublas_lt, handles.libraries.cublas
-    scales = handles.libraries.data_type[f"CUDA_R_{8 * numbers.dtype.itemsize}F"]
-    made = library.matmul_desc_create(blas.ComputeType[numbers.compute], scales)
-    operation = handles.owned(made, library.matmul_desc_destroy)
+def _operation(on: Work, problem: Problem) -> Owned:
+    library, blas = on.handles.libraries.cublas_lt, on.handles.libraries.cublas
+    scales = on.handles.libraries.data_type[f"CUDA_R_{8 * on.numbers.dtype.itemsize}F"]
+    made = library.matmul_desc_create(blas.ComputeType[on.numbers.compute], scales)
+    operation = on.handles.owned(made, library.matmul_desc_destroy)
     attributes, flags = library.MatmulDescAttribute, blas.Operation
     for attribute, flag in (
         (attributes.TRANSA, problem.flag_a),

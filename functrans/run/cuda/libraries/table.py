@@ -22,9 +22,8 @@ import numpy as np
 
 from functrans import config
 from functrans.run.cuda.libraries import factors, fourier, moves, products, spectra, triangles
-from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
-
-Routine = Callable[[Numbers, Handles, Workspace, Sequence[Any]], None]
+from functrans.run.cuda.libraries.factors import Routine
+from functrans.run.cuda.libraries.handles import Handles, Numbers, Work, Workspace
 
 Adapter = Callable[[Handles, Workspace, Sequence[Any]], None]
 
@@ -55,7 +54,7 @@ _BY_LETTERS: Mapping[tuple[str, ...], tuple[Routine, ...]] = {
         *_PRODUCTS,
         triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
         factors.potrf, factors.getrf, factors.getrs, factors.getri,
-        factors.geqrf, factors.orgqr, factors.gelqf, factors.orglq,
+        factors.geqrf, factors.orgqr,
         spectra.syevd, spectra.gesdd, fourier.rfft, fourier.irfft,
     ),
     ("c", "z"): (fourier.fft,),
@@ -98,4 +97,11 @@ def adapter(symbol: str) -> Adapter:
     numbers, routine = _ROUTINES[symbol]
     if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":
         numbers = TF32
-    return partial(routine, numbers)
+    return partial(_called, numbers, routine)
+
+
+def _called(
+    numbers: Numbers, routine: Routine, handles: Handles, workspace: Workspace,
+    arguments: Sequence[Any],
+) -> None:  # fmt: skip
+    routine(Work(numbers, handles, workspace), arguments)

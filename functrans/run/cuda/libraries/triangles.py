@@ -7,38 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
+from functrans.run.cuda.libraries.handles import Handles, Work
 from functrans.run.cuda.libraries.moves import fill_mode
 
 
-def trsm(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def trsm(on: Work, arguments: Sequence[Any]) -> None:
     """``B = alpha inv(op(A)) B``, or with the inverse on the right."""
     side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb = arguments
     if m == 0 or n == 0:
         return
-    library = handles.libraries.cublas
-    solve = getattr(library, f"{numbers.letter}trsm_64")
-    scale = np.array([alpha], numbers.dtype)
+    library = on.handles.libraries.cublas
+    solve = on.routine(library, "trsm_64")
+    scale = np.array([alpha], on.numbers.dtype)
     solve(
-        handles.blas, library.SideMode.LEFT if side == b"L" else library.SideMode.RIGHT,
-        fill_mode(handles, uplo), operation(handles, trans), _diagonal(handles, diag),
+        on.handles.blas, library.SideMode.LEFT if side == b"L" else library.SideMode.RIGHT,
+        fill_mode(on.handles, uplo), operation(on.handles, trans), _diagonal(on.handles, diag),
         m, n, scale.ctypes.data, a, lda, b, ldb,
     )  # fmt: skip
 
 
-def trsv(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
+def trsv(on: Work, arguments: Sequence[Any]) -> None:
     """``x = inv(op(A)) x``."""
     uplo, trans, diag, n, a, lda, x, step = arguments
     if n == 0:
         return
-    solve = getattr(handles.libraries.cublas, f"{numbers.letter}trsv_64")
+    solve = on.routine(on.handles.libraries.cublas, "trsv_64")
     solve(
-        handles.blas, fill_mode(handles, uplo), operation(handles, trans),
-        _diagonal(handles, diag), n, a, lda, x, step,
+        on.handles.blas, fill_mode(on.handles, uplo), operation(on.handles, trans),
+        _diagonal(on.handles, diag), n, a, lda, x, step,
     )  # fmt: skip
 
 

@@ -161,24 +161,22 @@ def test_a_singular_matrix_is_said_to_be(letter):
 
 
 @letters
-@pytest.mark.parametrize(("factorise", "generate"), [("geqrf", "orgqr"), ("gelqf", "orglq")])
-def test_orthogonal_factors(letter, factorise, generate):
+def test_orthogonal_factors(letter):
     for (m, n), pad in itertools.product(SHAPES, (0, 2)):
         a, lda = matrix(letter, m, n, pad, pad)
         k, work = min(m, n), room(letter)
         scales = At(np.zeros(max(k, 1), LETTERS[letter]))
         factors, tau, _, info = agree(
-            f"{letter}{factorise}", (m, n, a, lda, scales, *work, integers(1)), but=(2,)
+            f"{letter}geqrf", (m, n, a, lda, scales, *work, integers(1)), but=(2,)
         )
         assert info[0] == 0
         if k == 0:
             continue
-        # as many columns, or rows, as there are reflections, and fewer reflections than these
-        rows, columns = (m, k) if generate == "orgqr" else (k, n)
+        # as many columns as there are reflections, and fewer reflections than these
         for count in {k, max(1, k - 1)}:
             agree(
-                f"{letter}{generate}",
-                (rows, columns, count, At(factors, a.first), lda, At(tau), *work, integers(1)),
+                f"{letter}orgqr",
+                (m, k, count, At(factors, a.first), lda, At(tau), *work, integers(1)),
                 but=(2,),
             )
 

@@ -12,7 +12,7 @@ from math import prod
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import composed, decompositions, in_parts, lapack, written_out
+from functrans.ops.linalg.compiled import composed, in_parts, lapack, written_out
 from functrans.ops.linalg.compiled.grid import householder, jacobi, one_sided, teams
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_inverted, of_something
@@ -61,5 +61,5 @@ eigh_of_parts = of_something(jacobi.spectrum)
 lu = of_something(teams.lu)
 pinv = of_something(composed.pinv)
 lstsq = of_something(composed.lstsq)
-qr = _large(decompositions.qr, householder.qr)
-r = _large(decompositions.r, householder.r)
+qr = _large(in_parts.qr, householder.qr)
+r = _large(in_parts.r, householder.r)

@@ -1,14 +1,12 @@
-"""Merge sort on a CPU: networks sort runs of eight, then branch-free merges combine pairs of runs.
+"""Sorts on a CPU: networks of comparisons for short rows, radix sort for long ones.
 
 A network sorts short rows, as many at once as a vector has lanes, and so does a network in memory
-with many rows of medium length (`bitonic_sort.py`), or with a few rows one by one, if vectors are
-long enough. Other rows are cut into runs, which are merged from one half of a scratch buffer to the
-other. A select chooses each element that is written, since
-a branch would be mispredicted. The longest rows are sorted by the digits of their keys instead
-(`radix_sort.py`). NumPy sorts some rows of medium length, if elements are not numbered.
+with many rows of medium length (`bitonic_sort.py`), or with a few rows one by one. Long rows are
+sorted by the digits of their keys (`radix_sort.py`). NumPy sorts some rows of medium length, if
+elements are not numbered.
 
 Keys (`sort_keys.py`) have the order of the elements. A network is not stable, so the index of an
-element follows its key and breaks ties; a merge prefers its first run.
+element follows its key and breaks ties.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.ir.types import Aval
-from functrans.loop.nodes import INDEX, ZERO, as_index, fold, index
+from functrans.loop.nodes import ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
-from functrans.loop.scalar import BOOL, Scalar, convert, maximum, minimum, where
-from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, load, local
+from functrans.loop.scalar import BOOL, Scalar, convert, minimum, where
+from functrans.loop.statements import Buffer, For, If, Statement, Store, load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores
 from functrans.ops.reductions.compiled.networks import sorting, through
 from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
-from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
+from functrans.ops.reductions.compiled.sort_keys import Keys, Words
 
 Body = tuple[Statement, ...]
 
@@ -66,11 +64,10 @@ class Sorts(NamedTuple):
     """The longest row that a network sorts if elements are not numbered; NumPy is faster for longer
     ones. With vectors of `wide` bytes, it is half of this for each byte of a key."""
     along: int = 128
-    """The longest line that a network sorts by itself, for each lane; keys of fewer than four
-    digits are sorted by radix beyond `merged`. It takes four lanes for each word of a key."""
-    merged: int = 80
-    """The longest row that is merge sorted, for each digit of its keys; a radix sort, which is used
-    for longer rows, has one pass for each digit."""
+    """The longest line that a network sorts by itself, for each lane, if keys have at least four
+    digits; a radix sort, which is used for longer ones, has one pass for each digit."""
+    along_for_digit: int = 80
+    """The same for each digit of keys that have fewer."""
 
 
 def sort(at: Emission) -> None:
@@ -148,19 +145,7 @@ class _Sort(NamedTuple):
         if _is_along(self.keys, self.at.target):
             self.along(line)
             return
-        if extent > self.at.target[Sorts].merged * digits_of(self.keys):
-            self.by_digits(line)
-            return
-        here, there = self.rows("runs", extent), self.rows("merged", extent)
-        body = self.short_runs(line, extent, _to_rows(here))
-        width = RUN
-        while width < extent:
-            is_last = 2 * width >= extent
-            body += _merges(
-                here, width, extent, self.to_result(line) if is_last else _to_rows(there)
-            )
-            here, there, width = there, here, 2 * width
-        self.call(_shared(line, body), (*here, *there))
+        self.by_digits(line)
 
     def in_lanes(self, line: Position, across: int) -> None:
         """Sort lines of medium length, as many at once as a vector has lanes."""
@@ -263,13 +248,6 @@ class _Sort(NamedTuple):
         stored = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
         return (*statements, *stored)
 
-    def short_runs(self, line: Position, extent: int, stores: Stores) -> Body:
-        whole, rest = divmod(extent, RUN)
-        run = index("run", whole)
-        body = self.network(line, run * RUN, RUN, stores)
-        last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
-        return _across((run,), body, self.keys.lanes(self.at.target)) + last
-
 
 def out_of_order(
     element: Callable[[Scalar], Scalar], extent: int, at: Emission
@@ -308,8 +286,8 @@ def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | No
 def _is_along(keys: Keys, target: Target) -> bool:
     """Whether a network sorts a line by itself, with the lanes of vectors along it."""
     lanes, limits, digits = keys.lanes(target), target[Sorts], digits_of(keys)
-    longest = limits.along * lanes if digits >= 4 else limits.merged * digits
-    return lanes >= 4 * len(keys.dtypes) and keys.extent <= longest
+    longest = limits.along * lanes if digits >= 4 else limits.along_for_digit * digits
+    return keys.extent <= longest
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:
@@ -341,57 +319,3 @@ def _to_rows(rows: Rows) -> Stores:
         return tuple(Store(row, (place,), word) for row, word in zip(rows, key, strict=True))
 
     return stores
-
-
-def _merges(rows: Rows, width: int, extent: int, stores: Stores) -> Body:
-    """Merge pairs of runs of a width; the last run may be shorter, or have no partner."""
-    pairs, rest = divmod(extent, 2 * width)
-    pair = index("pair", pairs)
-    body = nest((pair,), _merge_equal(rows, pair * (2 * width), width, stores))
-    start = as_index(pairs * 2 * width)
-    return body + _merge(rows, start, min(width, rest), rest, stores)
-
-
-def _merge_equal(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
-    """Merge two runs of equal width, a power of two, from both ends at once.
-
-    Neither merge can run past the end of a run, so there are no bounds checks; and their loads
-    overlap.
-    """
-    place = index("place", width)
-    low, high = local(INDEX, "low"), local(INDEX, "high")  # how many keys come from the first run
-    middle, last = start + width, start + (2 * width - 1)
-
-    def inside(number: Scalar) -> Scalar:
-        return number & (width - 1)
-
-    key = partial(_key, rows)
-    one, other = key(start + inside(low)), key(middle + inside(place - low))
-    lesser = ~(other[0] < one[0])
-    one_last, other_last = key(middle - 1 - inside(high)), key(last - inside(place - high))
-    greater = other_last[0] < one_last[0]
-    step = (
-        *stores(start + place, chosen(lesser, one, other)),
-        *stores(last - place, chosen(greater, one_last, other_last)),
-        Assign((low, high), (low + convert(lesser, INDEX), high + convert(greater, INDEX))),
-    )
-    return (Let((low, high), (ZERO, ZERO)), *nest((place,), step))
-
-
-def _merge(rows: Rows, start: Scalar, width: int, count: int, stores: Stores) -> Body:
-    """Merge two runs, of which the first has ``width`` of the ``count`` keys."""
-    place = index("place", count)
-    first, second = local(INDEX, "first"), local(INDEX, "second")
-    middle, stop = start + width, start + count
-
-    def key(at: Scalar) -> Words:  # past the end, some other key
-        return _key(rows, maximum(minimum(at, rows[0].extents[0] - 1), ZERO))
-
-    one, other = key(first), key(second)
-    from_first = (second >= stop) | ((first < middle) & ~(other[0] < one[0]))
-    taken = convert(from_first, INDEX)
-    step = (
-        *stores(start + place, chosen(from_first, one, other)),
-        Assign((first, second), (first + taken, second + (1 - taken))),
-    )
-    return (Let((first, second), (start, middle)), *nest((place,), step))
