@@ -25,7 +25,7 @@ from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.special.distributions import stdtr
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, double
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.stats.slices import on_slices, propagates
 
@@ -221,7 +221,7 @@ def linregress(
     array([-0.5,  0. ,  0.5])
     """
     propagates("linregress", nan_policy)
-    (x, y), kept = on_slices(x, y, axis=axis, keepdims=keepdims)
+    (x, y), kept = on_slices(double(x), double(y), axis=axis, keepdims=keepdims)
     n = x.shape[-1]
     middle = np.mean(x, axis=-1)
     a = x - middle[..., None]

@@ -273,12 +273,13 @@ def test_kernels_of_single_precision():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["kruskal", "mannwhitneyu", "chatterjeexi", "iqr"])
+@pytest.mark.parametrize("name", ["kruskal", "mannwhitneyu", "chatterjeexi", "iqr", "linregress"])
 def test_dtypes_of_single_precision(name):
-    given = (X.astype("f"),) if name == "iqr" else (X.astype("f"), Y.astype("f"))
-    call = getattr(stats, name)
-    found = vmap(lambda *given: np.hstack(call(*given)))(*(x[None] for x in given))
-    assert found.dtype == np.hstack(call(*given)).dtype
+    def call(x, y):
+        return stats.iqr(x) if name == "iqr" else getattr(stats, name)(x, y)[0]
+
+    x, y = X.astype("f"), Y.astype("f")
+    assert vmap(call)(x[None], y[None]).dtype == call(x, y).dtype
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((3, 0), 1)])
