@@ -58,12 +58,18 @@ def _answering(name: str, traced: Transform, doc: str) -> Transform:
 # -- Fourier transforms ----------------------------------------------------------------------------
 
 
+def _at_least_single(x: Any) -> Any:
+    """Convert half-precision numbers to float32, as SciPy does and NumPy does not."""
+    x = array(x)
+    return astype(x, np.float32) if x.dtype == np.float16 else x
+
+
 def _one(transform: Transform) -> Transform:
     def traced(
         x: Any, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False,
         workers: Any = None, *, plan: Any = None,
     ) -> Any:  # fmt: skip
-        return transform(x, n, axis, norm)
+        return transform(_at_least_single(x), n, axis, norm)
 
     return traced
 
@@ -74,7 +80,7 @@ def _several(transform: Transform, default: Any = None) -> Transform:
         workers: Any = None, *, plan: Any = None,
     ) -> Any:  # fmt: skip
         _check_unique(axes, np.ndim(x))
-        return transform(x, s, axes, norm)
+        return transform(_at_least_single(x), s, axes, norm)
 
     return traced
 
@@ -142,9 +148,7 @@ def _trigonometric(
     x: Any, kind: str, type: int, n: Any, axis: int, norm: Any, inverse: bool, orthogonalize: Any
 ) -> Any:
     """Apply SciPy's normalisation factors before and after an unnormalised transform."""
-    x = inexact(x)
-    if x.dtype == np.float16:
-        x = astype(x, np.float32)
+    x = _at_least_single(inexact(x))
     if is_complex(x.dtype):
         # SciPy ignores `orthogonalize` here, and derivatives have to agree with its values
         parts = (

@@ -45,6 +45,13 @@ def test_by_cosines_and_sines(name, type, norm, orthogonalize):
     close(jit(lambda x: several(x, **options))(X), scipys_several(X, **options))
 
 
+@pytest.mark.parametrize("name", ["irfft", "hfft"])
+def test_of_half_precision(name):
+    x = X.astype(np.float16)
+    np.testing.assert_allclose(jit(getattr(ffft, name))(x), getattr(scipy.fft, name)(x), rtol=1e-4)
+    assert jit(getattr(ffft, name))(x).dtype == np.float32
+
+
 @pytest.mark.parametrize(("kind", "type"), [*itertools.product(["dct", "idst"], [1, 2, 3, 4])])
 def test_derivatives(kind, type):
     transform = getattr(ffft, kind)

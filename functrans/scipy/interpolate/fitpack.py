@@ -123,8 +123,8 @@ def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
     outside = (x < first) | (x > last)
     if ext == 2 and known(outside) is not None and np.any(known(outside)):
         raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
-    if ext == 3:
-        return spline(np.clip(x, first, last), nu)
+    if ext == 3 and nu == 0:  # as in SciPy, derivatives are those of the last piece
+        return spline(np.clip(x, first, last))
     value = spline(x, nu)
     return np.where(outside, 0.0, value) if ext == 1 else value
 

@@ -14,7 +14,7 @@ from functrans.scipy.define import double
 from functrans.scipy.interpolate.cubic import PchipInterpolator
 from functrans.scipy.interpolate.piecewise import check_increasing, placed
 from functrans.scipy.interpolate.splines import make_interp_spline
-from functrans.scipy.interpolate.tensor import coefficients, evaluated
+from functrans.scipy.interpolate.tensor import coefficients, differentiated, evaluated
 
 _STEPS = ("linear", "nearest", "nearest-up", "previous", "next", "zero")
 _DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3}
@@ -94,7 +94,8 @@ class interp1d:
         tail = [1] * (self.y.ndim - 1)
         value = self._inside(flat, tail)
         if self._fill is not None:
-            low, high = self._fill if isinstance(self._fill, tuple) else (self._fill, self._fill)
+            both = self._fill if isinstance(self._fill, tuple) else (self._fill, self._fill)
+            low, high = (array(fill).astype(value.dtype) for fill in both)
             value = np.where(below.reshape(-1, *tail), low, value)
             value = np.where(above.reshape(-1, *tail), high, value)
         return placed(value, places.shape, self.axis)
@@ -109,7 +110,7 @@ class interp1d:
         if self.kind in ("previous", "zero"):
             value = rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
             if self.kind == "zero":  # a spline in SciPy, so NaN at NaN
-                value = np.where(np.isnan(t).reshape(-1, *tail), np.nan, value)
+                value = np.where(np.isnan(t).reshape(-1, *tail), np.nan, double(value))
             return value
         if self.kind == "next":
             return rows(np.clip(np.searchsorted(self.x, t, side="left"), 0, last))
@@ -136,6 +137,8 @@ class RegularGridInterpolator:
         Whether points outside raise an error, if they are known.
     fill_value : float or None
         The value outside; None extrapolates.
+    solver, solver_args : optional
+        Ignored: the equations for the coefficients of splines are solved directly.
 
     Examples
     --------
@@ -150,7 +153,7 @@ class RegularGridInterpolator:
 
     def __init__(
         self, points: Any, values: Any, method: str = "linear", bounds_error: bool = True,
-        fill_value: Any = np.nan,
+        fill_value: Any = np.nan, *, solver: Any = None, solver_args: Any = None,
     ) -> None:  # fmt: skip
         self.values = inexact(values)
         self._decreasing: dict[int, Any] = {}  # by dimension: whether its coordinates decrease
@@ -178,8 +181,11 @@ class RegularGridInterpolator:
         self.values = np.flip(self.values, i)
         return np.flip(axis)
 
-    def __call__(self, xi: Any, method: str | None = None) -> Any:
-        """The values at points of shape (..., n), or at a tuple of n arrays that broadcast."""
+    def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
+        """The values at points of shape (..., n), or at a tuple of n arrays that broadcast.
+
+        ``nu`` has the order of the derivative along each axis, if the method is one of splines.
+        """
         dimensions = len(self.grid)
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*map(double, xi)), axis=-1)
@@ -208,13 +214,20 @@ class RegularGridInterpolator:
             raise ValueError("One of the requested xi is out of bounds")
         tail = [1] * (self.values.ndim - dimensions)
         method = method or self.method
+        if nu is not None and method not in _GRID_DEGREES:
+            raise ValueError(
+                f"Can only compute derivatives for methods {tuple(_GRID_DEGREES)}, got {method =}."
+            )
         if method in _GRID_DEGREES:
             degrees = [_GRID_DEGREES[method]] * dimensions
             knots, c = coefficients(self.grid, self._in_order(), degrees)
+            for i, order in enumerate(() if nu is None else nu):
+                knots[i], c, degrees[i] = differentiated(knots[i], c, degrees[i], i, order)
             value = evaluated(knots, c, degrees, list(places.T))
         elif method == "pchip":
             values = self._in_order()
-            value = np.stack([self._monotone(values, place) for place in places])
+            found = [self._monotone(values, place) for place in places]
+            value = np.stack(found).astype(values.dtype)
         else:
             value = self._between(lower, fractions, tail, method)
         if self._fill is not None:

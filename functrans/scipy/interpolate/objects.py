@@ -63,7 +63,7 @@ def _on_a_grid(scipys: Any) -> RegularGridInterpolator:
 
 def _radial(scipys: Any) -> RBFInterpolator:
     degree = int(scipys.powers.sum(axis=1).max()) if len(scipys.powers) else -1
-    values = scipys.d.reshape(-1, *scipys.d_shape)
+    values = scipys.d.view(scipys.d_dtype).reshape(-1, *scipys.d_shape)  # complex ones in parts
     return RBFInterpolator(
         scipys.y, values, scipys.neighbors, scipys.smoothing, scipys.kernel, scipys.epsilon, degree
     )
@@ -84,7 +84,7 @@ def _barycentric(scipys: Any) -> BarycentricInterpolator:
 
 
 _CLASSES: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    PPoly: ("__call__ derivative antiderivative integrate", _ppoly),
+    PPoly: ("__call__ derivative antiderivative integrate roots solve", _ppoly),
     CubicSpline: ("", _ppoly),
     CubicHermiteSpline: ("", _ppoly),
     PchipInterpolator: ("", _ppoly),

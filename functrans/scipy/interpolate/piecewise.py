@@ -9,8 +9,11 @@ import numpy as np
 
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, axis_of, inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.define import double
 
 _scipys_ppoly = lazy("scipy.interpolate:PPoly")
 
@@ -93,7 +96,7 @@ class PPoly(Piecewise):
     """
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
-        self.c, self.x = inexact(c), inexact(x)
+        self.c, self.x = double(c), double(x)
         self.extrapolate = True if extrapolate is None else extrapolate
         self.axis = axis
         if self.x.ndim != 1 or self.x.shape[0] < 2:
@@ -119,10 +122,24 @@ class PPoly(Piecewise):
         return value
 
     def __getattr__(self, name: str) -> Any:
-        """Other methods (``roots``, ``solve``) are SciPy's, and need plain coefficients."""
+        """Other methods are SciPy's, and need plain coefficients."""
         if name.startswith("_") or not {"c", "x"} <= vars(self).keys():
             raise AttributeError(name)
         return getattr(_scipys_ppoly(self.c, self.x, self.extrapolate, self.axis), name)
+
+    def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+        """The points where the polynomial has a value, by SciPy: of plain numbers only."""
+        if holds_tracer((self.c, self.x, y)):
+            refuse(
+                "scipy.interpolate.PPoly.solve (or roots) of traced numbers",
+                "find each root by functrans.scipy.optimize.brentq",
+            )
+        scipys = _scipys_ppoly(self.c, self.x, self.extrapolate, self.axis)
+        return scipys.solve(y, discontinuity, extrapolate)
+
+    def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+        """The points where the polynomial is 0; see `solve`."""
+        return self.solve(0.0, discontinuity, extrapolate)
 
     def derivative(self, nu: int = 1) -> PPoly:
         """The derivative, as a piecewise polynomial of a lower order."""
@@ -233,7 +250,7 @@ def check_real(y: Any, name: str) -> None:
 
 def data_of(x: Any, y: Any, axis: int, check_finite: bool = True) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
-    x, y = inexact(x), inexact(y)
+    x, y = double(x), double(y)
     axis = axis_of(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:

@@ -20,6 +20,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options
 
 _delaunay = lazy("scipy.spatial:Delaunay")
@@ -103,7 +104,7 @@ class RBFInterpolator:
                     f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}."
                 )
             epsilon = 1.0
-        self.y, self.d = inexact(y), inexact(d)
+        self.y, self.d = double(y), double(d)
         if self.y.ndim != 2 or self.d.shape[:1] != self.y.shape[:1]:
             raise ValueError("`y` must be 2-dimensional, with a row for each element of `d`.")
         least = _LEAST_DEGREE.get(kernel, -1)
@@ -151,7 +152,7 @@ class RBFInterpolator:
 
     def __call__(self, x: Any) -> Any:
         """The values at points of shape (m, d)."""
-        x = inexact(x)
+        x = double(x)
         if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
             raise ValueError("`x` must be 2-dimensional, with a column for each of those of `y`.")
         basis = concatenate([self._radial(x), self._polynomials(x)], axis=1)
@@ -264,7 +265,7 @@ class NearestNDInterpolator:
         plain = _points(x, "NearestNDInterpolator")
         self._scale = np.ptp(plain, axis=0) if rescale else np.ones(plain.shape[1])
         self._tree = _tree(plain / self._scale, **(tree_options or {}))
-        self._values = inexact(y)
+        self._values = double(y)
 
     def __call__(self, *xi: Any) -> Any:
         """The values at points of shape (..., d), or at d arrays that broadcast."""

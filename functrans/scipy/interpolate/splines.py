@@ -13,6 +13,7 @@ from functrans.numpy.arrays import axis_of, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.scipy.define import double
 from functrans.scipy.interpolate.piecewise import Piecewise, check_periodic, data_of
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
@@ -44,7 +45,7 @@ class BSpline(Piecewise):
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
-        self.t, c = inexact(t), inexact(c)
+        self.t, c = double(t), double(c)
         self.k = int(k)
         self.extrapolate = extrapolate
         self.axis = axis_of(axis, c.ndim)
@@ -163,6 +164,7 @@ def make_interp_spline(
     periodic = bc_type == "periodic"
     if periodic:
         check_periodic(y)
+        periodic = k > 1  # as in SciPy, polygons are continued along their last intervals
     if t is not None:
         t = inexact(t)
     elif periodic:
@@ -187,8 +189,7 @@ def make_interp_spline(
         rows += [(basis(x[0], order) - basis(x[-1], order))[None] for order in orders]
         values.append(np.zeros((k - 1, values[0].shape[1])))
     c = np.linalg.solve(concatenate(rows), concatenate(values)).reshape(size, *y.shape[1:])
-    # as in SciPy, polygons are continued along their last intervals
-    return _with_axis(BSpline(t, c, k, "periodic" if periodic and k > 1 else True), axis)
+    return _with_axis(BSpline(t, c, k, "periodic" if periodic else True), axis)
 
 
 def _with_axis(spline: BSpline, axis: int) -> BSpline:

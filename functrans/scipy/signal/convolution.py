@@ -188,17 +188,21 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 
 
 def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
-    x, y = inexact(in1), inexact(in2)
+    x, y = array(in1), array(in2)
     if x.ndim != y.ndim:
         raise ValueError("in1 and in2 should have the same dimensionality")
+    if not x.ndim:
+        return x * y
     chosen = axes_of(axes, x.ndim)
     if not chosen:
-        return x * y
+        raise ValueError("when provided, axes cannot be empty")
     if x.size == 0 or y.size == 0:
         return np.zeros(0)
     for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)):
         if i not in chosen and n != m and 1 not in (n, m):
             raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")
+    if any(1 not in (x.shape[i], y.shape[i]) for i in chosen):  # else SciPy transforms nothing
+        x, y = (astype(z, np.promote_types(inexact(z).dtype, np.float32)) for z in (x, y))
     return _convolved(x, y, chosen, mode, "fft")
 
 
@@ -236,22 +240,32 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     return _along_axes(in1, in2, mode, axes)
 
 
-_MARGINS = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+_MARGINS = {
+    "fill": "constant",
+    "pad": "constant",
+    "wrap": "wrap",
+    "circular": "wrap",
+    "symm": "symmetric",
+    "symmetric": "symmetric",
+}
 
 
 def _with_margin(x: Any, y: Any, boundary: str, fillvalue: Any) -> Any:
     """Pad a matrix by the extent of the other operand."""
-    if x.ndim != 2 or y.ndim != 2:
-        raise ValueError("convolve2d inputs must both be 2-D arrays")
-    if boundary not in _MARGINS:
-        raise ValueError("acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symm'")
     widths = [(n - 1, n - 1) for n in y.shape]
-    more = {"constant_values": fillvalue} if boundary == "fill" else {}
-    return pad(x, widths, _MARGINS[boundary], **more)
+    name = _MARGINS[boundary]
+    return pad(x, widths, name, **({"constant_values": fillvalue} if name == "constant" else {}))
 
 
 def _on_a_plane(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any, backwards: bool) -> Any:
     _check_mode(mode)
+    if x.ndim != 2 or y.ndim != 2:
+        raise ValueError("convolve2d inputs must both be 2-D arrays")
+    if boundary not in _MARGINS:
+        raise ValueError(
+            "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or "
+            "'symm')."
+        )
     sizes = x.shape
     padded = _with_margin(x, y, boundary, fillvalue) if mode != "valid" else x
     starts = []

@@ -197,7 +197,8 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     >>> jit(lambda y: signal.lfiltic([1.0], [1.0, -0.5], y))(np.array([4.0]))
     array([2.])
     """
-    b, a, y, x = _floats(b, a, y, 0.0 if x is None else x)
+    b, a, y, *given = _floats(b, a, y, *(() if x is None else (x,)))
+    x = given[0] if given else zeros((0,), y.dtype)
     b, a = _coefficients(b, a)
     order = a.size - 1
     past = [_lengthened(flat(z)[:order], order) for z in (x, y)]

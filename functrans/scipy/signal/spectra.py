@@ -33,7 +33,8 @@ def _transformed(
     starts = np.arange(0, x.shape[-1] - nperseg + 1, nperseg - noverlap)
     segments = detrend(x[..., starts[:, None] + np.arange(nperseg)])
     transform = fft.rfft if sides == "onesided" else fft.fft
-    return transform(astype(win, real_dtype(segments.dtype)) * segments, nfft, -1)
+    dtype = np.result_type(segments.dtype, np.complex64)  # SciPy converts windows to it
+    return transform(astype(win.real, real_dtype(dtype)) * segments, nfft, -1)
 
 
 NAMES = {"_fft_helper": _transformed}
@@ -86,7 +87,7 @@ def _averaged(powers: Any, average: str) -> Any:
         return mean(powers, axis=-2)
     if average != "median":
         raise ValueError(f"average must be 'median' or 'mean', got {average}")
-    bias = module("scipy.signal._spectral_py")._median_bias(count)
+    bias = float(module("scipy.signal._spectral_py")._median_bias(count))
     if is_complex(powers.dtype):
         return (median(powers.real, axis=-2) + 1j * median(powers.imag, axis=-2)) / bias
     return median(powers, axis=-2) / bias
@@ -123,7 +124,7 @@ def istft(
     if scaling == "spectrum":
         parts = parts * weights.sum()
     elif scaling == "psd":
-        parts = parts * math.sqrt(float(fs) * np.sum(weights**2))
+        parts = parts * np.sqrt(float(fs) * np.sum(weights**2))
     else:
         raise ValueError(f"Parameter {scaling=} not in ['spectrum', 'psd']!")
     parts = parts * weights.reshape(-1, *(1,) * (z.ndim - 2))
@@ -131,8 +132,8 @@ def istft(
     length = size + (rows.shape[0] - 1) * step
     empty = zeros((length, *rows.shape[2:]), parts.dtype)
     x = scatter_add(empty, parts, places, axes=(0,), unique=False)
-    total = np.zeros(length, weights.dtype)
-    np.add.at(total, places, np.broadcast_to(weights**2, places.shape))
+    squares = np.broadcast_to(weights**2, places.shape)
+    total = scatter_add(zeros((length,), weights.dtype), squares, places, axes=(0,), unique=False)
     if boundary:
         x, total = x[size // 2 : -(size // 2)], total[size // 2 : -(size // 2)]
     x = x / np.where(total > 1e-10, total, 1).reshape(-1, *(1,) * (x.ndim - 1))

@@ -159,6 +159,8 @@ def _translated(value: Any) -> Any:
         return {key: _translated(item) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_translated, value))
+    if value is np.r_:
+        return ours.r_
     if callable(value) and getattr(value, "__module__", None) in ("numpy", "numpy.linalg"):
         owner = ours if value.__module__ == "numpy" else ours.linalg
         name = getattr(value, "__name__", "")

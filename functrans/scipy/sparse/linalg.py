@@ -349,9 +349,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     >>> grad(lambda d: norm(diags_array(d), 1))(np.array([-3.0, 2.0]))
     array([-1.,  0.])
     """
-    is_frobenius = ord in (None, "fro") and axis is None
-    if is_frobenius or not isinstance(x, (SparseMethods, TracedSparse)):
+    if not isinstance(x, (SparseMethods, TracedSparse)):
         return own(scipy.sparse.linalg.norm)(x, ord, axis)
+    if ord in (None, "fro") and axis is None:
+        return np.linalg.norm(x.data)
     return np.linalg.norm(x.toarray(), ord, axis)
 
 

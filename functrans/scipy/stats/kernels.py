@@ -11,6 +11,7 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.numpy.special import logsumexp
 from functrans.ops.elementwise.special.errors import ndtr
+from functrans.scipy.define import double
 from functrans.scipy.entries import enter_class
 
 _scipys = lazy("scipy.stats:gaussian_kde")
@@ -39,11 +40,11 @@ class gaussian_kde:
     """
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
-        self.dataset = np.atleast_2d(inexact(dataset))
+        self.dataset = np.atleast_2d(double(dataset))
         self.d, self.n = self.dataset.shape
         if self.dataset.size <= 1:
             raise ValueError("`dataset` input should have multiple elements.")
-        shares = np.ones(self.n) if weights is None else inexact(weights)
+        shares = np.ones(self.n) if weights is None else double(weights)
         self.weights = shares / np.sum(shares)
         self.neff = 1 / np.sum(self.weights**2)
         self.factor = self._bandwidth(bw_method)
@@ -78,8 +79,8 @@ class gaussian_kde:
         off = places[:, :, None] - self.dataset[:, None, :]
         white = np.linalg.solve(self.cho_cov, off.reshape(self.d, -1)).reshape(off.shape)
         size = np.sum(np.log(np.diag(self.cho_cov))) + self.d / 2 * math.log(2 * math.pi)
-        exponents = np.log(self.weights) - np.sum(white * white, axis=0) / 2
-        return logsumexp(exponents, axis=1) - size
+        exponents = -np.sum(white * white, axis=0) / 2
+        return logsumexp(exponents, axis=1, b=self.weights) - size
 
     def evaluate(self, points: Any) -> Any:
         """The density at m points, of shape (m,) or (d, m)."""

@@ -11,6 +11,7 @@ The docstrings of `scipy.stats`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.special.distributions import stdtr
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, double
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.stats.slices import on_slices, propagates
 
@@ -109,7 +110,8 @@ def rankdata(
         )
         return _RANKS[method](left, right, np.cumsum(differs))
 
-    found = vmap(ranked)(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
+    count = prod(rows.shape[:-1])
+    found = vmap(ranked)(rows.reshape(count, rows.shape[-1])).reshape(rows.shape)
     unordered = np.any(np.isnan(rows), axis=-1, keepdims=True)
     if method == "average" or known(np.any(unordered)):
         found = np.where(unordered, np.nan, found)
@@ -128,17 +130,21 @@ def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
         def computed(*values: Any) -> Any:
             by_name = dict(zip(named, values[len(samples) :], strict=True))
             found = scipys(*values[: len(samples)], **by_name, **options)
-            return tuple(np.asarray(x, float) for x in (found[0], found[1]))
+            return np.asarray(found[0]), np.asarray(found[1])
 
-        # the shape of the result does not depend on the elements, so example data determine it
+        # shapes and dtypes do not depend on the elements, so example data determine them
         example = computed(
             *(
-                np.sin(n * np.arange(1.0, x.size + 1)).reshape(x.shape)
+                np.sin(n * np.arange(1.0, x.size + 1)).reshape(x.shape).astype(inexact(x).dtype)
                 for n, x in enumerate(plain, 1)
             )
         )
         types = tuple(Aval(x.shape, x.dtype) for x in example)
-        return Test(*callback(computed, out_types=types)(*plain))
+
+        def converted(*values: Any) -> Any:  # of NaN, SciPy gives some results in other dtypes
+            return tuple(x.astype(t.dtype) for x, t in zip(computed(*values), types, strict=True))
+
+        return Test(*callback(converted, out_types=types)(*plain))
 
     function.__name__ = function.__qualname__ = name
     given = ", ".join(["[1.0, 4.0, 2.0]", "[2.0, 9.0, 3.0]"][:count])
@@ -215,7 +221,7 @@ def linregress(
     array([-0.5,  0. ,  0.5])
     """
     propagates("linregress", nan_policy)
-    (x, y), kept = on_slices(x, y, axis=axis, keepdims=keepdims)
+    (x, y), kept = on_slices(double(x), double(y), axis=axis, keepdims=keepdims)
     n = x.shape[-1]
     middle = np.mean(x, axis=-1)
     a = x - middle[..., None]

@@ -42,7 +42,13 @@ def check_policy(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         isinstance(x, Tracer) and x.ndim > 1 and _contains_nan(x) for x in given
     ):
         refuse(f"scipy.stats.{function} of several samples with NaN", "call it for one at a time")
+    along = kwargs.get("axis", _OF_ONE.get(function)) is not None
+    if function in _OF_ONE and along and any(isinstance(x, Tracer) and x.ndim > 1 for x in given):
+        refuse(f"scipy.stats.{function} along an axis", "use vmap of the function of one sample")
 
+
+_OF_ONE = {"ranksums": 0, "theilslopes": None}
+"""The default axis of functions that SciPy's decorator calls for each of several plain samples."""
 
 _OF_RANKS = ("ansari", "cramervonmises_2samp", "fligner", "mood")
 """Tests whose formulas rank NaN as they rank numbers."""

@@ -108,11 +108,12 @@ def iqr(
     1.0
     """
     propagates("iqr", nan_policy)
+    x = inexact(x)
     low, high = np.percentile(
-        inexact(x), np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
+        x, np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
     )
     factor = {"normal": 2 * math.sqrt(2) * 0.476936276204470}.get(scale, scale)
-    return (high - low) / factor
+    return (high - low).astype(x.dtype) / factor
 
 
 @answers("scipy.stats:median_abs_deviation")

@@ -6,6 +6,7 @@ import scipy.interpolate
 
 from functrans import jit, testing
 from functrans.scipy import interpolate
+from tests.scipy.comparison import traced
 
 rng = np.random.default_rng(1)
 X, Y = np.array([0.0, 0.5, 1.7, 2.0, 3.1]), rng.normal(size=(5, 2))
@@ -23,6 +24,25 @@ def test_one_dimension(kind, fill):
     expected = scipy.interpolate.interp1d(X, Y, **options)(T)
     found = jit(lambda y, t: interpolate.interp1d(X, y, **options)(t))(Y, T)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["linear", "nearest", "zero", "cubic"])
+def test_single_precision(kind):
+    f = scipy.interpolate.interp1d(X, Y[:, 0].astype("f"), kind, bounds_error=False)
+    found, expected = jit(lambda t: f(t))(T.astype("f")), f(T.astype("f"))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["slinear", "cubic"])
+def test_derivatives_on_grids(method):
+    grid, values = (np.arange(4.0), np.arange(5.0) ** 2), rng.normal(size=(4, 5))
+    f = scipy.interpolate.RegularGridInterpolator(grid, values, method, solver=None)
+    places = np.array([[0.5, 1.5], [2.2, 9.5]])
+    found = traced(lambda p: f(p, nu=(1, 2)))(places)
+    np.testing.assert_allclose(found, f(places, nu=(1, 2)), rtol=1e-3, atol=1e-12)
+    with pytest.raises(ValueError, match="Can only compute derivatives for methods"):
+        traced(lambda p: f(p, "linear", nu=(1, 0)))(places)
 
 
 def test_places_that_are_not_sorted():

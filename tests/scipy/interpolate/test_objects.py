@@ -53,6 +53,40 @@ def test_their_methods(make):
         np.testing.assert_allclose(made(Y), method(f, T), rtol=1e-9, atol=1e-12)
 
 
+SINGLES = {
+    **{
+        name: lambda x, y, t, name=name: getattr(interpolate, name)(x, y)(t)
+        for name in ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator")
+    },
+    "BSpline": lambda x, y, t: interpolate.BSpline(x, y, 1)(t),
+    "PPoly": lambda x, y, t: interpolate.PPoly(y[None, 1:], x)(t),
+    "RBFInterpolator": lambda x, y, t: interpolate.RBFInterpolator(x[:, None], y)(t[:, None]),
+    "NearestNDInterpolator": lambda x, y, t: interpolate.griddata(POINTS, y, POINTS, "nearest"),
+}
+POINTS = np.stack([X, X**2], 1)
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_single_precision(name):
+    """SciPy computes in double precision."""
+    x, y, t = X.astype("f"), Y[:, 0].astype("f"), T.astype("f")
+    y = y[:4] if name == "BSpline" else y
+    found, expected = traced(SINGLES[name])(x, y, t), SINGLES[name](x, y, t)
+    assert found.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_roots_of_traced_data_are_refused():
+    with pytest.raises(errors.UnsupportedNumPyError, match=r"roots.*optimize.brentq"):
+        traced(lambda y: interpolate.CubicSpline(X, y).roots())(Y[:, 0])
+    with pytest.raises(errors.UnsupportedNumPyError, match=r"PPoly.solve.*optimize.brentq"):
+        traced(lambda y: interpolate.CubicSpline(X, Y[:, 0]).solve(y))(0.5)
+    roots = interpolate.CubicSpline(X, Y[:, 0] - 1).roots()
+    assert grad(lambda x: x * len(interpolate.CubicSpline(X, Y[:, 0] - 1).roots()))(1.0) == len(
+        roots
+    )
+
+
 def test_from_spline_is_refused():
     make = interpolate.make_interp_spline
     with pytest.raises(errors.UnsupportedNumPyError, match="use the spline"):

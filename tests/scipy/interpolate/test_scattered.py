@@ -25,6 +25,11 @@ def test_radial_functions(kernel):
     np.testing.assert_allclose(traced(lambda p: f(p))(PLACES), f(PLACES), rtol=1e-7)
 
 
+def test_complex_values_and_radial_functions():
+    f = scipy.interpolate.RBFInterpolator(POINTS, VALUES + 1j * VALUES[::-1])
+    np.testing.assert_allclose(traced(lambda p: f(p))(PLACES), f(PLACES), rtol=1e-7)
+
+
 @pytest.mark.parametrize("degree", [-1, 0, 2])
 def test_degrees(degree):
     given = {"kernel": "gaussian", "epsilon": 3.0, "degree": degree}

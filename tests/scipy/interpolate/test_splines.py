@@ -73,6 +73,26 @@ def test_slopes_outside_of_splines_of_fitpack(ext):
     same(traced(lambda y: own(X, y, ext=ext).derivative()(PLACES))(Y[:, 0]), expected)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_derivatives_where_values_are_constant_outside(k):
+    spline = scipy.interpolate.InterpolatedUnivariateSpline(X, Y[:, 0], k=k, ext="const")
+    tck = scipy.interpolate.splrep(X, Y[:, 0], k=k, s=0)
+    splev = scipy.interpolate.splev
+    for nu in range(k + 1):
+        same(traced(lambda t, nu=nu: spline(t, nu))(PLACES), spline(PLACES, nu))
+        through = traced(lambda t, nu=nu: splev(t, tck, der=nu, ext=3))
+        same(through(PLACES), splev(PLACES, tck, der=nu, ext=3))
+
+
+def test_an_integral_of_a_closed_polygon():
+    make = scipy.interpolate.make_interp_spline
+
+    def of(y):
+        return make(X, y, k=1, bc_type="periodic").antiderivative()(PLACES)
+
+    same(traced(of)(ROUND), of(ROUND))
+
+
 def test_smoothing():
     w = _rng.uniform(0.5, 2.0, 9)
     expected = scipy.interpolate.make_smoothing_spline(X, Y[:, 0], w, 0.3)(PLACES)

@@ -49,6 +49,20 @@ CASES = {
         for i, operands in enumerate([(m, n), (n, m), (m, floats(3, 3))])
         if mode != "valid" or boundary == "fill"
     },
+    **{
+        f"convolve2d-{boundary}": (
+            lambda s, a, b, boundary=boundary: s.convolve2d(a, b, boundary=boundary), (m, n))
+        for boundary in ("circular", "symmetric", "pad")
+    },
+    **{
+        f"{name}-{kind}": (lambda s, a, b, name=name: getattr(s, name)(a, b), operands)
+        for name in ("fftconvolve", "oaconvolve")
+        for kind, operands in {
+            "ints": (ints, ints[:3]), "ints-scaled": (ints, ints[:1]),
+            "half": (single.astype(np.float16), np.ones(2, np.float16)),
+            "ints-scalar": (ints[0], ints[1]),
+        }.items()
+    },
     "correlate2d-complex": (lambda s, a, b: s.correlate2d(a, b, "valid"), (n + 1j, m - 1j * m)),
     "resample_poly-complex": (lambda s, x, h: s.resample_poly(x, 3, 2, window=h), (x, k + 1j)),
     "convolve-ints": (lambda s, a, b: s.convolve(a, b), (ints, ints[:3])),
@@ -71,6 +85,7 @@ CASES = {
     "lfilter_zi-scaled": (lambda s, b, a: s.lfilter_zi(b, a), (b3, 2 * a3[:3])),
     "lfiltic": (lambda s, b, a, y, x: s.lfiltic(b, a, y, x), (b3, a3, y, floats(2))),
     "lfiltic-without": (lambda s, y: s.lfiltic(b3, a3, y), (y[:2],)),
+    "lfiltic-single": (lambda s, y: s.lfiltic(b3.astype("f"), a3.astype("f"), y), (single[:2],)),
     **{
         f"filtfilt-{kind}": (lambda s, x, kind=kind: s.filtfilt(b3, a3, x, padtype=kind), (long,))
         for kind in ("odd", "even", "constant", None)
@@ -191,6 +206,9 @@ def test_a_filter_is_fitted_by_its_derivative():
         (lambda x: signal.convolve(x, y[:0]), ValueError, "cannot be empty"),
         (lambda x: signal.convolve(x[:0], x[:0], "valid"), ValueError, "cannot be empty"),
         (lambda x: signal.correlate(y[:0], x, "full"), ValueError, "cannot be empty"),
+        (lambda x: signal.fftconvolve(x, y, axes=[]), ValueError, "axes cannot be empty"),
+        (lambda x: signal.convolve2d(x, y, "valid"), ValueError, "must both be 2-D"),
+        (lambda x: signal.convolve2d(m, n, "valid", "odd"), ValueError, r"'symmetric' \(or"),
     ],
 )
 def test_what_is_refused(call, kind, words):

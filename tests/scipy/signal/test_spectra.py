@@ -55,6 +55,15 @@ def test_of_one_signal(name, options, kind):
         close(jit(lambda x: getattr(scipys, name)(x, **options))(x), expected)
 
 
+@pytest.mark.parametrize("kind", ["whole", "bytes", "half"])
+def test_windows_of_signals_of_other_dtypes(kind):
+    x = {"whole": SIGNALS["whole"], "bytes": SIGNALS["whole"].astype(np.int8),
+         "half": X.astype(np.float16)}[kind]  # fmt: skip
+    options = {"nperseg": 16, "detrend": False}
+    lanes = vmap(lambda x: scipys.welch(x, **options)[1])(x[None])
+    close(lanes, [scipys.welch(x, **options)[1]])
+
+
 @pytest.mark.parametrize("x", [X, X[:0]])
 def test_of_nothing(x):
     expected = scipys.csd(x, X[:0])
@@ -83,7 +92,13 @@ TRANSFORM = scipys.stft(ROWS, nperseg=16)[2]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"noverlap": 8, "window": ("kaiser", 4.0)}, {"scaling": "psd", "fs": 5.0}]
+    "options",
+    [
+        {},
+        {"noverlap": 8, "window": ("kaiser", 4.0)},
+        {"scaling": "psd", "fs": 5.0},
+        {"window": "boxcar"},
+    ],
 )
 @pytest.mark.parametrize(
     ("z", "axes"),
@@ -97,6 +112,15 @@ TRANSFORM = scipys.stft(ROWS, nperseg=16)[2]
 def test_there_and_back(options, z, axes):
     options = options | axes
     close(jit(lambda z: scipys.istft(z, **options))(z), scipys.istft(z, **options))
+
+
+def test_derivatives_with_respect_to_a_window():
+    z = TRANSFORM[0]
+    for scaling in ("spectrum", "psd"):
+        check_grads(
+            lambda w, scaling=scaling: scipys.istft(z, window=w, nperseg=16, scaling=scaling)[1],
+            (np.hanning(16) + 0.1,), order=1, max_elements=3,
+        )  # fmt: skip
 
 
 def test_derivatives():

@@ -122,6 +122,7 @@ PROGRAMS = {
     "diags dtype": lambda v: (sp.diags([v[:2]], [1], dtype=np.float64) @ x).sum(),
     "abs": lambda v: (abs(sp.csr_array((v, (r, c)), shape=(3, 3))) @ x).sum(),
     "norm": lambda v: spl.norm(sp.csr_array((v, (r, c)), shape=(3, 3)), 1),
+    "norm of a multiple": lambda v: spl.norm(2 * sp.csr_array((v, (r, c)), shape=(3, 3))),
     "norms of rows": lambda v: spl.norm(sp.csr_array((v, (r, c)), shape=(3, 3)), axis=1).sum(),
     "data": lambda v: (sp.csr_array((v, (r, c)), shape=(3, 3)).data ** 2).sum(),
     "csc data": lambda v: (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from functrans import errors, grad, jit, testing, tree, vmap
+from functrans import errors, grad, jacfwd, jacrev, jit, testing, tree, vmap
 
 _rng = np.random.default_rng(6)
 X, Y = _rng.normal(size=9), _rng.normal(size=9)
@@ -243,10 +243,47 @@ def test_ranks_beside_nan(method):
 REFUSED = {
     r"ttest_ind of traced values at test_samples.*: Use of `trim` is compatible only with NumPy":
         lambda x: stats.ttest_ind(x, x, trim=0.1).statistic,
+    r"ranksums along an axis is not .*: use vmap": lambda x: stats.ranksums(x, 2 * x)[0],
+    r"theilslopes along an axis is not .*: use vmap": lambda x: stats.theilslopes(x, axis=0)[0],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_is_refused(words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
-        vmap(REFUSED[words])(M)
+        vmap(REFUSED[words])(M[None])
+
+
+def test_a_weight_of_a_kernel_that_is_0():
+    def density(w):
+        return stats.gaussian_kde(X[:4], 0.5, weights=w)(X[5:7])
+
+    w = np.array([0.0, 0.3, 0.5, 0.2])
+    larger, smaller = (density(w + step * np.eye(4)[0]) for step in (1e-6, 0.0))
+    slopes = jacfwd(density)(w)
+    np.testing.assert_allclose(slopes[:, 0], (larger - smaller) / 1e-6, rtol=1e-4)
+    assert np.isfinite(jacrev(density)(w)).all()
+
+
+def test_kernels_of_single_precision():
+    x, w = X.astype("f"), np.abs(Y).astype("f")
+    found = vmap(lambda x, w: stats.gaussian_kde(x, weights=w)(x[:2]))(x[None], w[None])[0]
+    expected = stats.gaussian_kde(x, weights=w)(x[:2])
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["kruskal", "mannwhitneyu", "chatterjeexi", "iqr", "linregress"])
+def test_dtypes_of_single_precision(name):
+    def call(x, y):
+        return stats.iqr(x) if name == "iqr" else getattr(stats, name)(x, y)[0]
+
+    x, y = X.astype("f"), Y.astype("f")
+    assert vmap(call)(x[None], y[None]).dtype == call(x, y).dtype
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((3, 0), 1)])
+def test_ranks_of_nothing(shape, axis):
+    x = np.zeros(shape)
+    found = vmap(lambda x: stats.rankdata(x, axis=axis))(x[None])[0]
+    np.testing.assert_array_equal(found, stats.rankdata(x, axis=axis))
