@@ -182,7 +182,8 @@ def test_an_array_from_outside_of_another_shape_is_named(size):
     table = np.ones(size + 1)
     f(1)
     shapes = f"f64[{size}] -> f64[{size + 1}]"
-    assert f.compilations()[1].reasons == (f"what it reads from outside: table: {shapes}",)
+    found = f.compilations().compilations[1]
+    assert found.reasons == (f"what it reads from outside: table: {shapes}",)
 
 
 @pytest.mark.dear
