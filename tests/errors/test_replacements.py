@@ -103,6 +103,7 @@ INSTEAD = {
 BY_INPUTS = {
     "TABLE[i]", "TABLE[i, ...]", "TABLE[i + np.arange(2)]", "MODEL.table[i]",
     "TABLE.reshape(5, 2)[i, 0]", "TABLE.take(i)", "take(TABLE, i)", "roll(TABLE, i)",
+    "TABLE[[i, i]]", "TABLE.searchsorted(x)",
 }  # fmt: skip
 """Under `jit`, the array is an input of the program."""
 
