@@ -59,6 +59,7 @@ class _Event(NamedTuple):
     structure: Structure
     static: Static
     types: tuple[Aval, ...]
+    captured: Mapping[int, Aval]  # by the path to each array that is an input
     outcomes: Any
     state: Snapshot | None
     seconds: float
@@ -86,10 +87,21 @@ class History:
         with span("trace", name_of(self._function)):
             path, _ = stage(given, outcomes, number)
         seconds = perf_counter() - start
-        types = tuple(map(aval_of_leaf, given.leaves[: given.structure.num_leaves]))
+        avals = tuple(map(aval_of_leaf, given.leaves))
+        count = given.structure.num_leaves
+        captured = dict(zip(self._outside.paths_of_inputs(), avals[count:], strict=False))
         state = self._outside.snapshot()
         self._events.append(
-            _Event(given.structure, given.static, types, outcomes, state, seconds, path.made)
+            _Event(
+                given.structure,
+                given.static,
+                avals[:count],
+                captured,
+                outcomes,
+                state,
+                seconds,
+                path.made,
+            )
         )
         if "functrans.api.host" in modules:
             _warn_of_unused(path.graph)
@@ -137,6 +149,9 @@ class History:
             yield "a dict has its keys in another order"
         if one.state and other.state and one.state.number != other.state.number:
             yield f"what it reads from outside: {self._outside.difference(one.state, other.state)}"
+        for path, kind in other.captured.items():
+            if (was := one.captured.get(path, kind)) != kind:
+                yield f"what it reads from outside: {self._outside.name_at(path)}: {was} -> {kind}"
         if one.outcomes != other.outcomes:
             yield "another way through Python's branches"
 

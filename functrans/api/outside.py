@@ -190,6 +190,14 @@ class Outside:
         """The difference between a state and a later one, in words."""
         return before.difference(now, self._ways)
 
+    def paths_of_inputs(self) -> list[int]:
+        """The paths to the captured arrays that are inputs in the state that was found last."""
+        return [] if self._latest is None else paths_of_inputs(self._latest)
+
+    def name_at(self, path: int) -> str:
+        """The name in messages of what is reached by a path."""
+        return self._ways.text(path)
+
     def label(self, i: int) -> str:
         """The name in messages of a captured array that is an input."""
         state = self._latest

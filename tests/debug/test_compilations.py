@@ -174,6 +174,18 @@ def test_after_many_a_warning_says_what_to_do(calls, advice, recwarn):
     assert len([one for one in recwarn if one.category is RecompilationWarning]) == 0
 
 
+@pytest.mark.parametrize("size", [3, 1000])
+def test_an_array_from_outside_of_another_shape_is_named(size):
+    table = np.ones(size)
+    f = jit(lambda i: table[i] * 2.0)
+    f(1)
+    table = np.ones(size + 1)
+    f(1)
+    shapes = f"f64[{size}] -> f64[{size + 1}]"
+    found = f.compilations().compilations[1]
+    assert found.reasons == (f"what it reads from outside: table: {shapes}",)
+
+
 @pytest.mark.dear
 def test_nothing_is_kept_alive():
     f = jit(lambda x: x["a"] * 2.0)

@@ -281,7 +281,8 @@ def test_integers_that_are_not_known(function, call, purpose, cause, instead):
 def test_a_plain_array_indexed_by_an_unknown_integer():
     found = message_of(TracerConversionError, lambda: vmap(indexes_a_plain_array)(np.arange(2)))
     expected = (
-        f"a value traced by vmap (i64[]) cannot become {ARRAY}{{here}}: it is traced by {BY_VMAP}.\n"
+        f"a value traced by vmap (i64[]) cannot become {ARRAY}{{here}}: it is traced by {BY_VMAP}."
+        "\n"
         "Instead of `X[i]`, write functrans.numpy.asarray(X)[i]."
     )
     assert found == located(expected, indexes_a_plain_array)

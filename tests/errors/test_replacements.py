@@ -100,6 +100,13 @@ INSTEAD = {
 }  # fmt: skip
 
 # These work as they are.
+BY_INPUTS = {
+    "TABLE[i]", "TABLE[i, ...]", "TABLE[i + np.arange(2)]", "MODEL.table[i]",
+    "TABLE.reshape(5, 2)[i, 0]", "TABLE.take(i)", "take(TABLE, i)", "roll(TABLE, i)",
+    "TABLE[[i, i]]", "TABLE.searchsorted(x)",
+}  # fmt: skip
+"""Under `jit`, the array is an input of the program."""
+
 AS_THEY_ARE = [
     "np.roll(TABLE, i)", "np.take(TABLE, i)", "np.full(3, x)", "np.linspace(0, x, 5)",
     "linspace(0, x, 5)", "np.interp(x, TABLE, NUMBERS + TABLE[3:].tolist())",
@@ -131,10 +138,14 @@ def said(call):
 def test_what_to_write_instead(expression, tmp_path):
     function, new = function_of(expression, tmp_path), INSTEAD[expression]
     is_code = new.startswith(("functrans.", "np."))
-    for call, known in (
+    calls = [
         (lambda: jit(function)(1.5, 2), STATIC),
         (lambda: vmap(function)(np.full(2, 1.5), np.full(2, 2)), LARGEST),
-    ):
+    ]
+    if expression in BY_INPUTS:
+        del calls[0]
+        np.testing.assert_allclose(jit(function)(1.5, 2), function(1.5, 2), rtol=1e-14)
+    for call, known in calls:
         head, last = said(call)
         assert f" at user_code.py:2 (f), `return {expression}`" in head
         written = expression.removesuffix("(x)") if expression.startswith("ACTIONS") else expression
