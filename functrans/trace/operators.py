@@ -92,10 +92,13 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
+    # ~ of a Python bool, which Python deprecates, is that of NumPy's bools
+    of_integers = name != "invert"
+
     def operator(self: Tracer) -> Any:
         result = unary(name, self)
         if result is None:
-            return registry[name](_integer(self) if _is_truth(self) else self)
+            return registry[name](_integer(self) if of_integers and _is_truth(self) else self)
         return result
 
     return operator

@@ -9,7 +9,6 @@ where a derivative may be infinite. (Reverse mode uses `functrans.ops.arrays.mas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,15 +71,15 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
         if supports[1] is True and supports[2] is True:
             return True
         # a mask may have fewer axes than the operands
-        return cache(
+        return deferred(
             lambda: broadcast_to(select(operands[0], *map(_truths, supports[1:])), shape=shape)
         )
     if primitive in _WINNERS and any(s is not True for s in supports):
-        return cache(lambda: _won(_WINNERS[primitive](*operands), supports, shape))
+        return deferred(lambda: _won(_WINNERS[primitive](*operands), supports, shape))
     if primitive.elementwise:
         if any(s is True for s in supports):
             return True
-        return cache(lambda: _any_of([_truths(s) for s in supports if s is not False], shape))
+        return deferred(lambda: _any_of([_truths(s) for s in supports if s is not False], shape))
     if primitive not in _MOVES:
         return True
     (moved,) = primitive.linear_groups(len(operands))
@@ -95,7 +94,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
             arguments[i] = _filled(shape, given) if isinstance(given, bool) else given()
         return primitive(*arguments, **eqn.params)
 
-    return cache(follow)
+    return deferred(follow)
 
 
 def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
@@ -136,6 +135,18 @@ def _any_of(truths: Sequence[Any], shape: tuple[int, ...]) -> Any:
     for more in truths[1:]:
         result = logical_or(result, more)
     return broadcast_to(result, shape=shape)
+
+
+def deferred(make: Callable[[], Any]) -> Callable[[], Any]:
+    """A memoised function without arguments: the value is computed at the first call."""
+    made: list[Any] = []
+
+    def value() -> Any:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return value
 
 
 def tangent_by_parts(

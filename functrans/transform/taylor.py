@@ -13,7 +13,7 @@ and quotients use a recurrence, so that the total time is quadratic in the order
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans.ir.check import typechecked
@@ -24,6 +24,7 @@ from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.custom import resolved
 from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
+from functrans.transform.support import deferred
 
 APPLIED_ONCE = frozenset({"checkpoint", "jit", "step"})
 """Primitives that apply an inner graph, which is interpreted as if it were inlined."""
@@ -186,7 +187,7 @@ class _Interpreter:
     def _apply(self, eqn: Eqn, operands: Sequence[Series]) -> Sequence[Series]:
         primitive = eqn.primitive
         moving = [i for i, x in enumerate(operands) if x.moves and _is_inexact(eqn.inputs[i])]
-        values = cache(lambda: apply(eqn, [x[0] for x in operands]))
+        values = deferred(lambda: apply(eqn, [x[0] for x in operands]))
         if not moving or isinstance(primitive.jvp, Piecewise):
             return self._series(eqn, values, None)
         if primitive.name in IN_STEPS:
@@ -272,7 +273,7 @@ class _Interpreter:
         taken = dict(zip(variables, inputs, strict=True))
         atoms = [taken.get(i, atom) for i, atom in enumerate(eqn.inputs)]
         outs = [Var(var.aval) for var in eqn.outputs]
-        derivatives = cache(make)
+        derivatives = deferred(make)
         results = self._series(eqn, values, rule)
         return results
 

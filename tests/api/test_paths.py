@@ -145,7 +145,7 @@ def test_what_goes_wrong_on_a_path_that_is_not_the_calls_does_not_matter():
 def test_nothing_decides_for_all_lanes_or_steps():
     with pytest.raises(TracerBoolError, match="traced by vmap"):
         jit(vmap(branching))(np.ones(3))
-    with pytest.raises(TracerBoolError, match="traced by scan"):
+    with pytest.raises(TracerBoolError, match="traced by map"):
         jit(lambda xs: lax.map(branching, xs))(np.ones(3))
     # but what is the same for all of them is decided once
     f = jit(lambda x, ys: vmap(lambda y: y * x if x > 0 else y)(ys))

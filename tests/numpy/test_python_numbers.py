@@ -24,7 +24,7 @@ def check(function, *arguments):
         lambda x, y: (x > 0) + (y > 0),
         lambda x, y: (x > 0) - (y < 0),
         lambda x, y: -(x > 0) * (y > 0),
-        lambda x, y: ~(x > 0) + abs(y > 0),
+        lambda x, y: +(x > 0) + abs(y > 0),
         lambda x, y: (x > 0) + True,
         lambda x, y: (x > 0) << (y > 0),
         lambda x, y: divmod(x > 5, y > 0),
@@ -37,6 +37,12 @@ def check(function, *arguments):
 @pytest.mark.parametrize("of", [float, int])
 def test_comparisons_are_pythons_bools(function, of):
     check(function, of(1), of(2))
+
+
+def test_the_inverse_of_a_comparison_is_a_truth():
+    """Python deprecates ``~True``, which is -2, and true; rules of derivatives choose by ``~``."""
+    assert not grad(lambda x: np.where(~(x > 0), x, 0.0))(1.0)
+    assert jit(lambda x: ~(x > 0))(1.0) is np.False_
 
 
 def test_a_slope_counts_conditions():

@@ -268,11 +268,13 @@ def within_step(problem: Problem, state: State) -> Callable[[Any], Any]:
     return at
 
 
+_EMBEDDED = _embedded_error, _matrix_interpolant, power_series, 0, _explicit_step
+
 METHODS = {
-    name: Method(lazy(f"scipy.integrate:{name}").resolve, *parts, _explicit_step)
-    for name, parts in {
-        "RK23": (_embedded_error, _matrix_interpolant, power_series, 0),
-        "RK45": (_embedded_error, _matrix_interpolant, power_series, 0),
-        "DOP853": (_error_of_eighth_order, _interpolant_of_seventh_order, _alternating_series, 3),
-    }.items()
-}
+    "RK23": Method(lazy("scipy.integrate:RK23").resolve, *_EMBEDDED),
+    "RK45": Method(lazy("scipy.integrate:RK45").resolve, *_EMBEDDED),
+    "DOP853": Method(
+        lazy("scipy.integrate:DOP853").resolve, _error_of_eighth_order,
+        _interpolant_of_seventh_order, _alternating_series, 3, _explicit_step,
+    ),
+}  # fmt: skip

@@ -43,12 +43,10 @@ class Run(NamedTuple):
     direction: tuple[int, ...] = ()
 
 
-_RUNS = {
-    ("fft", "c"): Run("C2C", "exec_c2c"), ("fft", "z"): Run("Z2Z", "exec_z2z"),
-    ("rfft", "s"): Run("R2C", "exec_r2c"), ("rfft", "d"): Run("D2Z", "exec_d2z"),
-    ("irfft", "s"): Run("C2R", "exec_c2r"), ("irfft", "d"): Run("Z2D", "exec_z2d"),
-}  # fmt: skip
-"""The kinds, by the routine and the letter of its dtype."""
+_COMPLEX = {"c": Run("C2C", "exec_c2c"), "z": Run("Z2Z", "exec_z2z")}
+_FROM_REAL = {"s": Run("R2C", "exec_r2c"), "d": Run("D2Z", "exec_d2z")}
+_TO_REAL = {"s": Run("C2R", "exec_c2r"), "d": Run("Z2D", "exec_z2d")}
+"""The kinds, by the letter of the routine's dtype."""
 
 
 class Transform(NamedTuple):
@@ -69,7 +67,7 @@ class Side(NamedTuple):
 def fft(on: Work, arguments: Sequence[Any]) -> None:
     """The transform of complex numbers to complex numbers."""
     direction, outer, points, inner, x, y = arguments
-    run = _RUNS["fft", on.numbers.letter]._replace(
+    run = _COMPLEX[on.numbers.letter]._replace(
         direction=(FORWARD if direction == b"F" else INVERSE,)
     )
     before, after = Side(x, points, on.size), Side(y, points, on.size)
@@ -80,7 +78,7 @@ def rfft(on: Work, arguments: Sequence[Any]) -> None:
     """The transform of real numbers to the first half of the complex ones."""
     outer, points, inner, x, y = arguments
     before, after = Side(x, points, on.size), Side(y, points // 2 + 1, 2 * on.size)
-    _transform(on, _RUNS["rfft", on.numbers.letter], (outer, points, inner), before, after)
+    _transform(on, _FROM_REAL[on.numbers.letter], (outer, points, inner), before, after)
 
 
 def irfft(on: Work, arguments: Sequence[Any]) -> None:
@@ -99,7 +97,7 @@ def irfft(on: Work, arguments: Sequence[Any]) -> None:
     for alone in {0, points // 2} if points % 2 == 0 else {0}:
         _make_real(on.handles, copied, (outer, half, inner), alone, size)
     before, after = Side(copied, half, 2 * size), Side(y, points, size)
-    _transform(on, _RUNS["irfft", on.numbers.letter], (outer, points, inner), before, after)
+    _transform(on, _TO_REAL[on.numbers.letter], (outer, points, inner), before, after)
 
 
 def _make_real(
