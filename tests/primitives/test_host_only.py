@@ -44,8 +44,8 @@ zeta_derivative zetac
 OF_COMPLEX_NUMBERS = """
 argmax argmin argsort cummax cummin cumprod dawsn digamma effect
 elliprc elliprd elliprf elliprg elliprj erf erfc erfcx erfi exp1 expi expm expm_frechet
-first_token gamma hessenberg ldl log_ndtr log_ndtr_derivative loggamma logm logm_frechet lstsq
-matrix_balance ndtr pinv pivots_of_qr polar reduce_max reduce_min rgamma scatter_max
+first_token gamma hessenberg ldl log_ndtr log_ndtr_derivative loggamma logm logm_frechet
+matrix_balance ndtr pivots_of_qr polar reduce_max reduce_min rgamma scatter_max
 scatter_min scatter_multiply sinc_derivative solve_banded solve_continuous_are solve_discrete_are
 solve_sylvester sort spence sqrtm tied wrightomega xlog1py xlogy
 """.split()
