@@ -57,6 +57,8 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if p == np.inf:
         return _chebyshev(u, v, w)
+    if p == 2 or w is not None:  # as in SciPy
+        u, v = double(u), double(v)
     return norm(u - v if w is None else array(w) ** (1 / p) * (u - v), p, axis=-1)
 
 
@@ -122,7 +124,7 @@ _NAMES = {short: name for name, all_short in _SHORT.items() for short in all_sho
 
 
 _CONVERTED: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("braycurtis", "canberra", "euclidean", "minkowski"), double),
+    **dict.fromkeys(("braycurtis", "canberra", "euclidean"), double),
     **dict.fromkeys(("chebyshev", "cityblock"), array),
 }
 """The conversion of vectors for each distance, as in SciPy; floats for all others."""
