@@ -130,9 +130,9 @@ def test_rows_of_the_nests_inside_of_a_loop_are_bounded_in_all(monkeypatch):
     def repeated(count):
         return jit(lambda x: lax.scan(lambda c, _: (steps(c), None), x, None, length=count)[0])
 
-    x = np.linspace(-1, 1, 300 * 300).reshape(300, 300)
+    x = np.linspace(-1, 1, 100 * 100).reshape(100, 100)
     assert rows(repeated(3)) == 3
-    take_host_for(monkeypatch, largest_stack=3000)
+    take_host_for(monkeypatch, largest_stack=1000)
     bounded = repeated(2)
     assert rows(bounded) == 1
     np.testing.assert_allclose(bounded(x), steps(steps(x)), rtol=1e-12)
