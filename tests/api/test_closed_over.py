@@ -155,6 +155,18 @@ def test_a_traced_index_into_a_large_table():
     assert taken(7) == -1.0
 
 
+@pytest.mark.parametrize("size", [3, 1000])
+def test_an_error_of_the_function_is_raised_as_it_is(size):
+    """And not that of the trace in which a plain array refused a traced index."""
+    table = np.arange(float(size))
+    with pytest.raises(IndexError, match="list index out of range"):
+        jit(lambda i: table[i] + [][0])(1)
+    with pytest.raises(
+        IndexError, match=f"index 2000 is out of bounds for axis 0 with size {size}"
+    ):
+        jit(lambda i: table[i])(2000)
+
+
 def test_what_is_asked_for_its_numbers_is_compared():
     sizes, data = np.linspace(2.0, 3.0, 1000), np.ones(1000)
     repeated = jit(lambda x: sum(x * data for _ in range(int(sizes[0]))))
