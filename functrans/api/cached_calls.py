@@ -15,7 +15,7 @@ from functrans.api.state import MOST_ENTRIES, State, Unpresentable
 from functrans.api.static import Static
 from functrans.api.transformed import P, R, Transformed, checked
 from functrans.caches import Table
-from functrans.errors import FunctransError, NonFiniteError, TracerConversionError
+from functrans.errors import TracerConversionError
 from functrans.locks import lock
 from functrans.run.call import inline_cache
 from functrans.tracebacks import hide
@@ -127,19 +127,19 @@ class CachedCalls(Transformed[P, R]):
                 with self._outside.compared(refused.paths):
                     return again(*given)
             except TracerConversionError:  # by a plain array, that took a tracer as an input
-                own = refused.__cause__
-                if own is None or isinstance(own, FunctransError):
-                    raise
-                raise own from None
+                if isinstance(refused.__cause__, IndexError):
+                    raise refused.__cause__ from None
+                raise
         except TracerConversionError as error:
             if not (paths := self._outside.constants(state)):
                 raise
             try:
                 with self._outside.lifted(paths):
                     return again(*given)
-            except Exception as found:
-                inherent = isinstance(found, FunctransError) and type(found) is not NonFiniteError
-                raise (error if inherent else found) from None
+            except (IndexError, ArithmeticError) as found:
+                raise found from None
+            except Exception:
+                raise error from None
         finally:
             state.release()
 
