@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
+from functrans.run.code import host
 from tests.lower.product.test_kernel import array, check
 
 
@@ -16,7 +17,8 @@ def test_short_sums_are_products_unless_they_are_fused(rows, columns, terms):
     def is_product(function):
         return any(nest.form for nest in jit(function).lower(x, w).cost().nests)
 
-    assert is_product(lambda x, w: x @ w)
+    # without AVX-512, they are written out
+    assert is_product(lambda x, w: x @ w) == (host.target().registers > 16)
     assert not is_product(lambda x, w: np.tanh(x @ w))
     check(lambda x, w: x @ w, x, w)
     check(lambda x, w: (x @ w, np.tanh(x @ w).sum(1)), x, w)
