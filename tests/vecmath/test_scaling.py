@@ -7,7 +7,7 @@ from functrans.emit.llvm.kernel import emit
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, evaluate
 from functrans.loop.statements import For, Kernel, Store, buffer, load
-from functrans.run.code import machine, native
+from functrans.run.code import native
 from functrans.vecmath.polynomial import format_of, scale
 from tests.vecmath.reference import DTYPES, random_bits
 from tests.vecmath.test_compiled import BINARY, COUNT, call, kernel
@@ -47,7 +47,7 @@ def test_scaling_evaluated_by_numpy(dtype):
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("instructions", [frozenset(), machine.host().instructions])
+@pytest.mark.parametrize("instructions", [frozenset(), native.instructions()])
 def test_scaling_in_machine_code(instructions, dtype, lanes):
     x, k = operands(dtype)
     result = np.empty_like(x)
@@ -83,7 +83,7 @@ def test_functions_have_the_same_bits_with_the_instruction(name, dtype):
     moderate = [rng.standard_normal(COUNT // 2).astype(dtype) * 60 for _ in range(arity)]
     x = [np.concatenate([each, random_bits(rng, dtype, COUNT // 2)]) for each in moderate]
     results = []
-    for instructions in (frozenset(), machine.host().instructions):
+    for instructions in (frozenset(), native.instructions()):
         results.append(np.empty(COUNT, dtype))
         call(emit(kernel(name, dtype, arity), instructions), [*x, results[-1]])
     assert bits(results[0]) == bits(results[1])
