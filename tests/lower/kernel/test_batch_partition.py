@@ -53,8 +53,9 @@ def test_parts_give_what_the_whole_gives(batch, hidden, dtype):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol / 10)
 
 
-def test_no_part_is_less_than_a_vector():
+def test_no_part_is_less_than_a_vector(monkeypatch):
     """The columns of a table to which rows are added."""
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
 
     def table(x, i):
         made = np.zeros((50, x.shape[1]), x.dtype)

@@ -7,6 +7,7 @@ import pytest
 
 from functrans import grad, jit, lax
 from functrans.run.code import host
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 LANES = host.target().lanes(8)
@@ -95,8 +96,9 @@ def test_joined_values_of_a_step_stay_numbers():
 
 
 @pytest.mark.parametrize("size", [9, 10, 14, 17, 20, 28])
-def test_vectors_of_few_lanes_take_each_step_together(size):
+def test_vectors_of_few_lanes_take_each_step_together(size, monkeypatch):
     """None overlaps, and none waits until another has taken all steps."""
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
     x = RNG.standard_normal(size)
     function = lambda x: lax.scan(lambda c, _: (np.tanh(c), c), x, None, 20)  # noqa: E731
     text = jit(function).lower(x).schedule()

@@ -5,6 +5,7 @@ import pytest
 
 from functrans import config, grad, jit, lax, linear_transpose, vjp, vmap
 from tests.ops.convolution import by_loops
+from tests.targets import take_host_for
 
 rng = np.random.default_rng(0)
 
@@ -117,8 +118,9 @@ def test_large_patches_remain_convolutions():
 
 
 @pytest.mark.parametrize("order", [FIRST, LAST])
-def test_a_reshaped_result_is_not_copied(order):
+def test_a_reshaped_result_is_not_copied(order, monkeypatch):
     """The positions of a product are one axis, and two in the result."""
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
     sizes = dict(zip("NCHWOI", (4, 32, 14, 14, 64, 32), strict=True))
     x = rng.normal(size=[sizes[label] for label in order[0]])
     k = rng.normal(size=[sizes[label] if label in "OI" else 1 for label in order[1]])

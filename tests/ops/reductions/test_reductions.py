@@ -242,7 +242,8 @@ def test_few_lines_of_medium_length_are_sorted_one_by_one(shape, dtype, vector_b
     np.testing.assert_array_equal(order, np.argsort(x, stable=True))
 
 
-def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
+def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python(monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
     x = np.random.default_rng(0).normal(size=(30, 100))
     compiled = jit(lambda x: np.sort(x, axis=1))
     assert "call NumPy" not in compiled.lower(x).schedule()

@@ -16,6 +16,7 @@ from functrans.run.call.jitted import program
 from functrans.run.call.program import OverwritingProgram
 from functrans.scipy.linalg import hessenberg
 from tests.amount import examples
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(40, 40))
@@ -121,7 +122,9 @@ def test_each_result_lives_in_one_argument():
     assert homes(lambda x, y: (x + y, np.sum(y)), LONG, LONG, donated=1) == {0: 1}
 
 
-def test_a_training_step_allocates_nothing():
+def test_a_training_step_allocates_nothing(monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
+
     def loss(p, x, y):
         return np.mean((np.tanh(x @ p["w"] + p["b"]) @ p["v"] - y) ** 2)
 
