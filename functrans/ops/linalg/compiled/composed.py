@@ -1,4 +1,4 @@
-"""Decompositions of real matrices that are composed of other operations, as graphs."""
+"""Decompositions that are composed of other operations, as graphs."""
 
 from __future__ import annotations
 
