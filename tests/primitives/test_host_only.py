@@ -16,7 +16,7 @@ agm airy_ai airy_aip airy_bi airy_bip airye_ai airye_aip airye_bi airye_bip
 assoc_legendre_p assoc_legendre_p_norm assoc_legendre_p_norm_slope assoc_legendre_p_slope bdtr
 bdtrc bdtri bdtrik bdtrin bei beip ber berp besselpoly betainc_n binom
 btdtria btdtrib carlson chdtr chdtrc chdtri chdtriv chi chndtr chndtridf chndtrinc
-chndtrix ci cosdg cotdg dawsn effect ellipe ellipeinc ellipk
+chndtrc chndtrcix chndtrix ci cosdg cotdg dawsn effect ellipe ellipeinc ellipk
 ellipkinc ellipkm1 elliprc elliprd elliprf elliprg elliprj elliptic_amplitude elliptic_cn
 elliptic_dn elliptic_sn erfi eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
 eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre eval_legendre

@@ -40,6 +40,10 @@ CASES = {
     "binom of many, rarely": ("binom", "sf", np.array([0.0, 3.0]), 2.0**40, 1e-12),
     "weibull_min without a variance": ("weibull_min", "var", np.array([1e-3, 2.0])),
     "ncx2 of very many": ("ncx2", "pdf", np.array([9999800000.0, 1e10]), 1.5, 1e10),
+    "ncx2.sf": ("ncx2", "sf", np.array([0.0, 1.0, 60.0, 200.0, np.inf]), 4.0, 1.5),
+    "ncx2.sf, central": ("ncx2", "sf", np.array([1.0, 60.0]), 4.0, 0.0),
+    "ncx2.logsf": ("ncx2", "logsf", np.array([1.0, 60.0, 200.0]), 4.0, 1.5),
+    "ncx2.isf": ("ncx2", "isf", np.append(SHARES, [0.0, 1.0]), 4.0, 1.5),
     "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
 }
 
@@ -58,6 +62,7 @@ SHAPES = {
     "hypsecant": (),
     "levy": (),
     "moyal": (),
+    "rice": (1.5,),
     "truncnorm": (-0.1, 200.0),
 }
 

@@ -276,19 +276,51 @@ def _root(x: Any) -> Any:
     return select(right, sqrt(select(right, x, 1)), 0)
 
 
+def _excess_of_airy(x: Any, turn: float) -> tuple[Any, Any]:
+    """Where 0 is far, and ``|u| / sqrt(x) - 1`` there; ``u`` is the slope of a logarithm.
+
+    ``u' + u**2 == x`` gives its series in ``x**-1.5`` for Bi, and in ``-x**-1.5`` for Ai.
+    """
+    far = greater(x, 8.0 if x.dtype.itemsize <= 4 else 25.0)
+    series = [1.0]
+    for k in range(1, 11):
+        products = sum(series[i] * series[k - i] for i in range(1, k))
+        series.append(0.5 * ((1.5 * k - 2.0) * series[-1] - products))
+    y = select(far, x, math.inf)
+    inverse = turn / (y * sqrt(y))
+    excess = 0.0
+    for coefficient in reversed(series[1:]):
+        excess = (excess + coefficient) * inverse
+    return far, excess
+
+
+def _scaled_airy(x: Any, out: Any, derivative: Any, turn: float) -> Any:
+    """The slope of scaled Ai (``turn`` is -1) or Bi (1): a sum, which cancels far from 0."""
+    far, excess = _excess_of_airy(x, turn)
+    root = _root(x)
+    return select(far, turn * out * root * excess, derivative - turn * root * out)
+
+
+def _scaled_airy_slope(x: Any, out: Any, function: Any, turn: float) -> Any:
+    """The slope of scaled Ai' or Bi', alike."""
+    far, excess = _excess_of_airy(x, turn)
+    root = _root(x)
+    return select(far, -turn * out * root * excess / (1 + excess), x * function - turn * root * out)
+
+
 _SCALED = reals(0.5, 3)
 
 airye_ai: Primitive = part(
-    "airye_ai", "airye", 0, _SCALED, lambda x, out: airye_aip(x) + _root(x) * out
+    "airye_ai", "airye", 0, _SCALED, lambda x, out: _scaled_airy(x, out, airye_aip(x), -1.0)
 )
 airye_aip: Primitive = part(
-    "airye_aip", "airye", 1, _SCALED, lambda x, out: x * airye_ai(x) + _root(x) * out
+    "airye_aip", "airye", 1, _SCALED, lambda x, out: _scaled_airy_slope(x, out, airye_ai(x), -1.0)
 )
 airye_bi: Primitive = part(
-    "airye_bi", "airye", 2, _SCALED, lambda x, out: airye_bip(x) - _root(x) * out
+    "airye_bi", "airye", 2, _SCALED, lambda x, out: _scaled_airy(x, out, airye_bip(x), 1.0)
 )
 airye_bip: Primitive = part(
-    "airye_bip", "airye", 3, _SCALED, lambda x, out: x * airye_bi(x) - _root(x) * out
+    "airye_bip", "airye", 3, _SCALED, lambda x, out: _scaled_airy_slope(x, out, airye_bi(x), 1.0)
 )
 parts("airye", airye_ai, airye_aip, airye_bi, airye_bip)
 

@@ -14,7 +14,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.lazily import lazy
 from functrans.ops.elementwise.choice import absolute, masked, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
@@ -32,6 +35,7 @@ from functrans.ops.elementwise.special.incomplete import (
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
     composed,
+    computed,
     negative,
     ordered,
     solved_for,
@@ -220,15 +224,38 @@ def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
 
 _NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]
 
-_NONCENTRAL_SLOPES = (
-    noncentral_density,
-    NO_CLOSED_FORM,
-    lambda x, df, nc: -noncentral_density(x, df + 2, nc),
-)
+
+def _noncentral_by_nc(x: Any, df: Any, nc: Any) -> Any:
+    return -noncentral_density(x, df + 2, nc)
+
+
+_NONCENTRAL_SLOPES = noncentral_density, NO_CLOSED_FORM, _noncentral_by_nc
+_UPPER_NONCENTRAL_SLOPES = (
+    negative(noncentral_density), NO_CLOSED_FORM, negative(_noncentral_by_nc)
+)  # fmt: skip
 
 chndtr: Primitive = special("chndtr", _NONCENTRAL, *_NONCENTRAL_SLOPES)
 chndtrix: Primitive = special(
     "chndtrix", [_P, *_NONCENTRAL[1:]], solved_for(0, *_NONCENTRAL_SLOPES)
+)
+
+_upper = lazy("scipy.special._ufuncs:_ncx2_sf")
+_upper_inverse = lazy("scipy.special._ufuncs:_ncx2_isf")
+
+
+def _upper_share(x: Any, df: Any, nc: Any) -> Any:
+    return np.where(x == 0, x.dtype.type(1), _upper(x, df, nc))  # SciPy: -0 at 0
+
+
+def _upper_quantile(p: Any, df: Any, nc: Any) -> Any:
+    zero = p == 0  # for which SciPy raises an OverflowError
+    return np.where(zero, p.dtype.type(np.inf), _upper_inverse(np.where(zero, 0.5, p), df, nc))
+
+
+# These are small where ``1 - chndtr`` would cancel
+chndtrc: Primitive = computed("chndtrc", _upper_share, _NONCENTRAL, *_UPPER_NONCENTRAL_SLOPES)
+chndtrcix: Primitive = computed(
+    "chndtrcix", _upper_quantile, [_P, *_NONCENTRAL[1:]], solved_for(0, *_UPPER_NONCENTRAL_SLOPES)
 )
 
 # -- others ----------------------------------------------------------------------------------------

@@ -114,8 +114,8 @@ DEGREE = math.pi / 180
 
 sindg: Primitive = special("sindg", reals(-180, 180), lambda x: DEGREE * cosdg(x))
 cosdg: Primitive = special("cosdg", reals(-180, 180), lambda x: -DEGREE * sindg(x))
-tandg: Primitive = special("tandg", reals(-60, 60), lambda x, out: DEGREE * (1 + out * out))
-cotdg: Primitive = special("cotdg", reals(30, 150), lambda x, out: -DEGREE * (1 + out * out))
+tandg: Primitive = special("tandg", reals(-60, 60), lambda x: DEGREE / cosdg(x) ** 2)
+cotdg: Primitive = special("cotdg", reals(30, 150), lambda x: -DEGREE / sindg(x) ** 2)
 
 radian: Primitive = special(
     "radian", [reals(0, 90), reals(0, 60), reals(0, 60)],

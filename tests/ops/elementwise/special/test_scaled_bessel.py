@@ -1,4 +1,4 @@
-"""Slopes of scaled Bessel functions, which are small differences far from 0: against mpmath."""
+"""Slopes of scaled Bessel and Airy functions, small differences far from 0: against mpmath."""
 
 import mpmath as mp
 import numpy as np
@@ -56,3 +56,38 @@ def test_slopes_of_any_order(name, dtype, rtol):
             slope = grad(lambda x, v: getattr(special, name)(v, x))
             for found in (slope(x, dtype(order)), jit(slope)(x, dtype(order))):
                 np.testing.assert_allclose(found, float(expected), rtol=rtol)
+
+
+def slopes_of_airy(number, x):
+    """The first two derivatives of a scaled Airy function at a positive point."""
+    with mp.workdps(80):
+        x = mp.mpf(float(x))
+        family, turn = (mp.airyai, 1) if number < 2 else (mp.airybi, -1)
+        value, slope = family(x), family(x, derivative=1)
+        scale = mp.exp(turn * mp.mpf(2) / 3 * x * mp.sqrt(x))
+        pairs = [(value, slope), (slope, x * value), (x * value, value + x * slope)]
+        (f, df), (_, ddf) = pairs[number % 2 : number % 2 + 2]
+        e, de = turn * mp.sqrt(x), turn / (2 * mp.sqrt(x))  # slopes of the exponent
+        return float(scale * (df + e * f)), float(scale * (ddf + 2 * e * df + (de + e * e) * f))
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+@pytest.mark.parametrize("number", range(4))
+def test_slopes_of_airy(number, dtype, rtol):
+    points = np.array([0.5, 5, 7.9, 8.1, 24.9, 25.1, 100, 1e4, 1e5], dtype)
+    first = grad(lambda x: special.airye(x)[number])
+    expected = np.array([slopes_of_airy(number, x) for x in points]).T
+    np.testing.assert_allclose(jit(vmap(first))(points), expected[0], rtol=rtol)
+    np.testing.assert_allclose(jit(vmap(grad(first)))(points), expected[1], rtol=100 * rtol)
+
+
+@pytest.mark.parametrize(("name", "pole"), [("cotdg", 0), ("cotdg", 180), ("tandg", 90)])
+def test_slopes_near_poles_in_degrees(name, pole):
+    """There the functions' own values have half of their digits."""
+    x = pole + 2.0**-20
+    with mp.workdps(60):
+        angle = mp.radians(mp.mpf(x))
+        turned = -(mp.sin(angle) ** -2) if name == "cotdg" else mp.cos(angle) ** -2
+        expected = float(mp.pi / 180 * turned)
+    slope = grad(getattr(special, name))
+    np.testing.assert_allclose([slope(x), jit(slope)(x)], expected, rtol=1e-14)
