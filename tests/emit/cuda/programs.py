@@ -49,10 +49,10 @@ def machine_code(kernel, grid=CUDA.grid, architecture="sm_90", spills=0):
     return made
 
 
-def in_registers(kernel, architecture="sm_90"):
-    """A kernel as it is launched, with all that a thread has to itself in registers."""
-    made = machine_code(kernel, architecture=architecture)
-    assert made.resources.stack == 0
+def in_registers(kernel, architecture="sm_90", stack=0):
+    """A kernel as it is launched: but for so many bytes, a thread's numbers are in registers."""
+    made = machine_code(kernel, architecture=architecture, spills=2 * stack)
+    assert made.resources.stack <= stack
     assert ".local" not in made.ptx
     return made
 
