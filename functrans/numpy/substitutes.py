@@ -211,6 +211,7 @@ _REFUSED = {
 
 _call_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
 _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
+_as_strided = lazy("functrans.numpy.stride_tricks:as_strided")
 
 
 def _always(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -233,6 +234,7 @@ def answer_for_numpy() -> None:
     protocols.replacements[math] = of_math()
     delegate(NUMPYS_CALL, _call_vectorized, _always)
     delegate(np.poly1d.__init__, _initialize_poly1d, _is_any_traced)
+    delegate(np.lib.stride_tricks.as_strided, _as_strided, _is_any_traced)
 
 
 def answer_for(name: str) -> None:
