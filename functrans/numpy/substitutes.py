@@ -25,6 +25,7 @@ from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import any_traced, holds_tracer
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
+from functrans.trace.bytecode import UFUNC_METHODS
 from functrans.trace.delegation import delegate
 from functrans.trace.forms import binary, unary
 from functrans.trace.tracer import Tracer
@@ -120,6 +121,21 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
             if isinstance(x, protocols.SEQUENCES) and holds_tracer(x):
                 return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)
         result = ufunc(*args, **kwargs)
+        return result if kwargs else assignable(result)
+
+    vars(substitute).update({method: _of_method(ufunc, method) for method in UFUNC_METHODS})
+    return substitute
+
+
+def _of_method(ufunc: np.ufunc, name: str) -> Function:
+    """The substitute of a ufunc's method, which does not dispatch on elements of lists either."""
+    method = getattr(ufunc, name)
+
+    def substitute(*args: Any, **kwargs: Any) -> Any:
+        operands = (
+            _array(x) if isinstance(x, protocols.SEQUENCES) and holds_tracer(x) else x for x in args
+        )
+        result = method(*operands, **kwargs)
         return result if kwargs else assignable(result)
 
     return substitute
