@@ -38,12 +38,13 @@ def bits(number: float | complex) -> bytes:
 def exact(value: Any, other: Callable[[Any], Hashable]) -> Hashable:
     """A key that distinguishes equal values: 1 and True, 0.0 and -0.0, also in tuples and slices.
 
+    Ranges are equal if their elements are, but their bounds and steps may differ.
     ``other`` gives the keys of values that are neither of these nor NumPy's numbers.
     """
     kind = type(value)
     if isinstance(value, (float, complex)):
         return kind, bits(value)
-    if isinstance(value, slice):
+    if isinstance(value, (slice, range)):
         value = (value.start, value.stop, value.step)
     if isinstance(value, tuple):
         return kind, *[exact(item, other) for item in tuple.__iter__(value)]

@@ -20,8 +20,8 @@ from functrans.trace import protocols
 from functrans.trace.replacement import OF_MATH
 from functrans.trace.tracer import Tracer
 
-_OTHERS = frozenset(("ceil", "comb", "floor", "frexp", "gcd", "lcm", "ldexp", "modf", "trunc"))
-"""Functions of integers, and those that give integers or two results."""
+_OTHERS = frozenset(("ceil", "comb", "floor", "frexp", "gcd", "lcm", "ldexp", "trunc"))
+"""Functions of integers, and those that give integers."""
 
 _FLOAT = np.dtype(np.float64)
 
@@ -51,9 +51,26 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
         if None not in values:
             of_math(*map(float, values))  # raises outside of the domain
         result = protocols.ufuncs[ufunc](*numbers)
-        return result if result.dtype == np.bool_ else as_number(result, dtype=_FLOAT)
+        return tuple(map(_python, result)) if isinstance(result, tuple) else _python(result)
 
     return substitute
+
+
+def _python(x: Any) -> Any:
+    """A result as a bool or float of Python, whose dtype is weak."""
+    return x if x.dtype == np.bool_ else as_number(x, dtype=_FLOAT)
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    given = {"a": a, "b": b, "rel_tol": rel_tol, "abs_tol": abs_tol}
+    if not any(map(_is_traced_number, given.values())):
+        return math.isclose(**given)
+    plain = {name: x for name, x in given.items() if not _is_traced_number(x)}
+    math.isclose(**{"a": 0.0, "b": 0.0, **plain})  # raises for a negative tolerance
+    x, y, relative, absolute = map(_number, given.values())
+    allowed = np.maximum(relative * np.maximum(abs(x), abs(y)), absolute)
+    finite = np.isfinite(x) & np.isfinite(y)
+    return (x == y) | finite & (abs(x - y) <= allowed)
 
 
 def _dist(p: Any, q: Any) -> Any:
@@ -71,4 +88,4 @@ def substitutes() -> dict[str, Any]:
         for name, ufunc in ufuncs.items()
         if ufunc in UFUNCS and name not in _OTHERS and hasattr(math, name)
     }
-    return {**found, "dist": _dist}
+    return {**found, "dist": _dist, "isclose": _isclose}

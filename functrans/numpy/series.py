@@ -21,6 +21,7 @@ from functrans.ops.arrays.structural import expand_axes, reshape
 from functrans.trace import protocols
 
 Function = Callable[..., Any]
+_answer_for_functions = lazy("functrans.numpy.series_objects:answer_for_functions")
 _answer_for_methods = lazy("functrans.numpy.series_objects:answer_for_methods")
 
 
@@ -57,6 +58,11 @@ def value(basis: Basis, x: Any, c: Any, tensor: bool = True) -> Any:
     at, coefficients = operand(x), _vector(c)  # a Python number takes the dtype of ``c``
     if tensor:
         coefficients = reshape(coefficients, shape=coefficients.shape + (1,) * np.ndim(at))
+    return clenshaw(basis, at, coefficients)
+
+
+def clenshaw(basis: Basis, at: Any, coefficients: Any) -> Any:
+    """The sum at numbers, or at a polynomial."""
     last: Any = 0
     sum_: Any = 0
     for k in range(coefficients.shape[0] - 1, 0, -1):
@@ -93,4 +99,5 @@ def answer_for(name: str) -> None:
         basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
         for kind, ours in (("val", value), ("vander", vandermonde))
     }
+    _answer_for_functions(name)
     _answer_for_methods()

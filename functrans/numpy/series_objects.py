@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from numpy.polynomial._polybase import ABCPolyBase
 
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
 from functrans.numpy.contraction import tensordot
+from functrans.numpy.define import refuse
 from functrans.numpy.polynomial_roots import poly
 from functrans.numpy.sequences import convolve
-from functrans.numpy.series import BASES, Basis, value
-from functrans.ops.arrays.shape import concatenate, holds_tracer
+from functrans.numpy.series import BASES, Basis, clenshaw, value, vandermonde
+from functrans.ops.arrays.shape import any_traced, concatenate, holds_tracer
 from functrans.ops.arrays.structural import expand_axes, zeros
 from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
 Function = Callable[..., Any]
+_lstsq = lazy("functrans.numpy.linalg:lstsq")
 
 
 def _vector(c: Any) -> Any:
@@ -78,16 +82,77 @@ def _times(basis: Basis, c: Any, count: int) -> Any:
     return result
 
 
-def _derived(basis: Basis, c: Any, scale: float) -> Any:
-    return matmul(_numpys(basis, "der")(np.eye(c.size, dtype=c.dtype), 1, scale), c)
+def _derivative(basis: Basis, c: Any, m: int = 1, scl: Any = 1, axis: int = 0) -> Any:
+    if m < 0:
+        raise ValueError("The order of derivation must be non-negative")
+    c = inexact(_vector(c))
+    for _ in range(m):
+        if c.size == 1:
+            return c * 0
+        c = matmul(_numpys(basis, "der")(np.eye(c.size, dtype=c.dtype)), c) * scl
+    return c
 
 
-def _integrated(basis: Basis, c: Any, scale: float, start: Any, constant: Any) -> Any:
-    """The antiderivative that is ``constant`` at ``start``."""
-    matrix = _numpys(basis, "int")(np.eye(c.size, dtype=c.dtype), 1, [], 0, scale)
-    whole = matmul(matrix, c)
-    shift = constant - value(basis, start, whole)
-    return whole + shift * np.eye(1, whole.size, dtype=c.dtype)[0]
+def _antiderivative(
+    basis: Basis, c: Any, m: int = 1, k: Any = (), lbnd: Any = 0, scl: Any = 1, axis: int = 0
+) -> Any:
+    """The antiderivative with the constants ``k`` at ``lbnd``."""
+    constants = list(k) if np.iterable(k) else [k]
+    if m < 0 or len(constants) > m:
+        raise ValueError("The order of integration must be that of the constants, or more")
+    c = inexact(_vector(c))
+    for i in range(m):
+        whole = matmul(_numpys(basis, "int")(np.eye(c.size, dtype=c.dtype)), c) * scl
+        constant = constants[i] if i < len(constants) else 0
+        first = np.eye(1, whole.size, dtype=c.dtype)[0]
+        c = whole + (constant - value(basis, lbnd, whole)) * first
+    return c
+
+
+def _fit(
+    basis: Basis, x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None
+) -> Any:
+    """The coefficients of the least-squares fit, of columns of the Vandermonde matrix."""
+    if full:
+        refuse(f"np.polynomial's {basis.prefix}fit(..., full=True)", "use np.linalg.lstsq")
+    points, values = inexact(array(x)), inexact(array(y))
+    degrees = np.sort(deg) if np.ndim(deg) else np.arange(deg + 1)
+    matrix = vandermonde(basis, points, int(degrees[-1]))[:, degrees]
+    if w is not None:
+        weights = inexact(array(w))
+        matrix, values = matrix * weights[:, None], (values.T * weights).T
+    squares = np.sum(abs(matrix) ** 2, axis=0)
+    norms = np.sqrt(np.where(squares == 0, 1, squares))
+    cutoff = points.size * np.finfo(points.dtype).eps if rcond is None else rcond
+    fitted = (_lstsq(matrix / norms, values, cutoff)[0].T / norms).T
+    every = np.eye(degrees[-1] + 1, dtype=fitted.dtype)[:, degrees]
+    return matmul(every, fitted) if np.ndim(deg) else fitted
+
+
+def _of_two(operation: Function) -> Function:
+    return lambda basis, c1, c2: operation(basis, *(inexact(_vector(c)) for c in (c1, c2)))
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "add": _of_two(_add),
+    "sub": _of_two(_sub),
+    "mul": _of_two(_mul),
+    "pow": lambda basis, c, pow, maxpower=None: _times(basis, inexact(_vector(c)), int(pow)),
+    "der": _derivative,
+    "int": _antiderivative,
+    "fit": _fit,
+}
+"""NumPy's functions of vectors of coefficients, by their names without prefix."""
+
+
+def answer_for_functions(name: str) -> None:
+    """Install the dispatch in the functions of a module of `numpy.polynomial`."""
+    for kind, ours in _FUNCTIONS.items():
+        delegate(_numpys(BASES[name], kind), partial(ours, BASES[name]), _any_traced)
+
+
+def _any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any_traced(args, kwargs)
 
 
 # -- methods ---------------------------------------------------------------------------------------
@@ -116,29 +181,19 @@ def _power(basis: Basis, self: Any, other: Any) -> Any:
 
 
 def _deriv(basis: Basis, self: Any, m: int = 1) -> Any:
-    if m < 0:
-        raise ValueError("The order of derivation must be non-negative")
-    c, (_, scale) = self.coef, self.mapparms()
-    for _ in range(m):
-        c = _derived(basis, c, scale) if c.size > 1 else c * 0
-    return _made(self, c)
+    return _made(self, _derivative(basis, self.coef, m, self.mapparms()[1]))
 
 
 def _integ(basis: Basis, self: Any, m: int = 1, k: Any = (), lbnd: Any = None) -> Any:
     shift, scale = self.mapparms()
     start = 0 if lbnd is None else shift + scale * lbnd
-    constants = list(k) if np.iterable(k) else [k]
-    if m < 0 or len(constants) > m:
-        raise ValueError("The order of integration must be that of the constants, or more")
-    c = inexact(self.coef)
-    for i in range(m):
-        constant = constants[i] if i < len(constants) else 0
-        c = _integrated(basis, c, 1 / scale, start, constant)
-    return _made(self, c)
+    return _made(self, _antiderivative(basis, self.coef, m, k, start, 1 / scale))
 
 
 def _called(basis: Basis, self: Any, arg: Any) -> Any:
     shift, scale = self.mapparms()
+    if isinstance(arg, ABCPolyBase):
+        return clenshaw(basis, shift + scale * arg, self.coef)
     return value(basis, shift + scale * array(arg), self.coef)
 
 

@@ -17,6 +17,7 @@ from functrans.ops.arrays.structural import broadcast_to, reshape
 from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.indexing.views import unlinked
 from functrans.trace import protocols
+from functrans.trace.delegation import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
@@ -87,8 +88,8 @@ def as_strided(
 ) -> Any:
     """An array with other strides, as a view that cannot be written to.
 
-    `numpy.lib.stride_tricks.as_strided` does not dispatch on traced values, so they need this
-    function. A traced value counts as C-contiguous (``x.strides``).
+    `numpy.lib.stride_tricks.as_strided` delegates traced values to this function. They count as
+    C-contiguous (``x.strides``).
 
     Parameters
     ----------
@@ -113,16 +114,16 @@ def as_strided(
     Examples
     --------
     >>> import numpy as np
+    >>> from numpy.lib.stride_tricks import as_strided
     >>> from functrans import grad
-    >>> from functrans import numpy as fnp
     >>> def second_differences(x):
-    ...     rows = fnp.as_strided(x, (x.size - 2, 3), 2 * x.strides)
+    ...     rows = as_strided(x, (x.size - 2, 3), 2 * x.strides)
     ...     return np.sum((rows @ np.array([1.0, -2.0, 1.0])) ** 2)
     >>> grad(second_differences)(np.array([0.0, 1.0, 4.0, 8.0]))
     array([ 4., -6.,  0.,  2.])
     """
     if not holds_tracer(x):
-        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
+        return own(np.lib.stride_tricks.as_strided)(x, shape, strides, subok, writeable)
     x = array(x)
     sizes = x.shape if shape is None else _integers(shape)
     given = c_strides(x) if strides is None else _integers(strides)

@@ -25,6 +25,7 @@ from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import any_traced, holds_tracer
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
+from functrans.trace.bytecode import UFUNC_METHODS
 from functrans.trace.delegation import delegate
 from functrans.trace.forms import binary, unary
 from functrans.trace.tracer import Tracer
@@ -122,6 +123,21 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
         result = ufunc(*args, **kwargs)
         return result if kwargs else assignable(result)
 
+    vars(substitute).update({method: _of_method(ufunc, method) for method in UFUNC_METHODS})
+    return substitute
+
+
+def _of_method(ufunc: np.ufunc, name: str) -> Function:
+    """The substitute of a ufunc's method, which does not dispatch on elements of lists either."""
+    method = getattr(ufunc, name)
+
+    def substitute(*args: Any, **kwargs: Any) -> Any:
+        operands = (
+            _array(x) if isinstance(x, protocols.SEQUENCES) and holds_tracer(x) else x for x in args
+        )
+        result = method(*operands, **kwargs)
+        return result if kwargs else assignable(result)
+
     return substitute
 
 
@@ -211,6 +227,7 @@ _REFUSED = {
 
 _call_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
 _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
+_as_strided = lazy("functrans.numpy.stride_tricks:as_strided")
 
 
 def _always(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -233,6 +250,7 @@ def answer_for_numpy() -> None:
     protocols.replacements[math] = of_math()
     delegate(NUMPYS_CALL, _call_vectorized, _always)
     delegate(np.poly1d.__init__, _initialize_poly1d, _is_any_traced)
+    delegate(np.lib.stride_tricks.as_strided, _as_strided, _is_any_traced)
 
 
 def answer_for(name: str) -> None:

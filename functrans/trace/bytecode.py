@@ -7,6 +7,7 @@ instructions needs their names here (docs/recipes/a-new-python.md).
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice, pairwise
@@ -42,6 +43,15 @@ _NAMES = frozenset(
 
 _BETWEEN = ("CACHE", "EXTENDED_ARG", "PUSH_NULL")
 """Instructions that may stand between a name and what is read from it."""
+
+_FLAGGED = sys.version_info >= (3, 12)
+"""Whether the last bit of LOAD_ATTR tells whether a method is called, as LOAD_METHOD did before."""
+
+_NULL_LAST = sys.version_info >= (3, 13)
+"""Whether the NULL that a call takes is pushed after the function, and not before."""
+
+UFUNC_METHODS = frozenset(("accumulate", "outer", "reduce", "reduceat"))
+"""Methods of ufuncs that take sequences."""
 
 instructions = dis.get_instructions
 
@@ -147,8 +157,8 @@ def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:
     return tuple(map(tuple, names))
 
 
-Reads = dict[int, tuple[bool, ...]]
-"""The attribute reads of code, and whether each is called at once, if known."""
+Reads = dict[int, bool]
+"""The attribute reads of code, and whether each is called at once."""
 
 Place = tuple[int, int]
 """Line and column."""
@@ -158,35 +168,51 @@ def attribute_reads(code: CodeType) -> Reads:
     """The attribute reads of code.
 
     In ``a.b(...)``, the call starts where the called expression starts, which is the longest
-    attribute expression there that ends before the call does. In ``map(a.b, ...)``, what is read
-    is called too: such a read follows the names of `map` and of its owner.
+    attribute expression there that ends before the call does. Without columns (``python -X
+    no_debug_ranges``), its instructions tell what is called. In ``map(a.b, ...)``, what is read is
+    called too: such a read follows the names of `map` and of its owner. So is ``a.b`` in
+    ``a.b.reduce(...)``.
     """
     reads: Reads = {}
     ends: dict[Place, list[tuple[Place, int]]] = {}
     calls: list[tuple[Place, Place]] = []
     loaded: list[str] = []
+    reduced: list[int] = []
+    owner: int | None = None  # an attribute read, until an instruction that does not read from it
+    called = False  # whether what the current names lead to is called
     for i, ((operation, number), place) in enumerate(
         zip(_complete(code), code.co_positions(), strict=False)
     ):
         first, last, column, end = (-1 if n is None else n for n in place)
         name = opname[operation]
         if name in READS_ATTRIBUTE:
-            # python -X no_debug_ranges provides no columns
-            unknown = (True, False) if column == -1 else (False,)
-            reads[2 * i] = (True,) if loaded[:-1] == ["map"] else unknown
-            ends.setdefault((first, column), []).append(((last, end), 2 * i))
-        elif operation == _GLOBAL:  # the last bit tells whether it is called
-            found = code.co_names[number >> 1]
-            loaded = [found] if found == "map" else [*loaded, found]
-        elif name.startswith("LOAD"):
-            loaded.append(name)
-        elif name not in _BETWEEN:
-            loaded.clear()
-            if name.startswith(CALL):
-                calls.append(((first, column), (last, end)))
+            is_method = bool(number & 1) if _FLAGGED else name == "LOAD_METHOD"
+            if owner is not None:
+                reads[owner] &= not called
+                if is_method and code.co_names[number >> _FLAGGED] in UFUNC_METHODS:
+                    reduced.append(owner)
+            owner = 2 * i
+            reads[owner] = loaded[:-1] == ["map"] or (column == -1 and (called or is_method))
+            ends.setdefault((first, column), []).append(((last, end), owner))
+        elif name in _BETWEEN:
+            if _NULL_LAST and name == "PUSH_NULL" and column == -1 and owner is not None:
+                reads[owner] = True
+        else:
+            owner = None
+            called = operation == _GLOBAL and bool(number & 1)
+            if operation == _GLOBAL:
+                found = code.co_names[number >> 1]
+                loaded = [found] if found == "map" else [*loaded, found]
+            elif name.startswith("LOAD"):
+                loaded.append(name)
+            else:
+                loaded.clear()
+                if name.startswith(CALL):
+                    calls.append(((first, column), (last, end)))
     for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
         inside = [found for found in ends.get(start, ()) if found[0] < call_end]
-        reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])
+        reads.update((offset, True) for end, offset in inside if end == max(inside)[0])
+    reads.update(dict.fromkeys(reduced, True))
     return reads
 
 

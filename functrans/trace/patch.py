@@ -97,7 +97,7 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
         known = _known.get(id(code))
         reads = _reads_in(code) if known is None else known[1]
         found = reads.get(frame.f_lasti)
-        if found is not None and not wanted.isdisjoint(found) and content[name] is numpys:
+        if found in wanted and content[name] is numpys:
             trace = current.get()
             if isinstance(trace, Trace) and not trace.rewriting:
                 if made is None:

@@ -51,9 +51,12 @@ _REPEATS = ("vmap", "scan", "map", "while_loop", "fori_loop")
 _UNKNOWN = object()
 
 
-def for_cause(advice: str, cause: str) -> str:
-    """The advice where ``cause`` traces: sizes that differ in each example cannot be static."""
-    return advice.replace(_STATIC, _LARGEST) if cause in _REPEATS else advice
+def for_cause(advice: str, cause: str, computed: bool) -> str:
+    """The advice where ``cause`` traces: sizes that differ in each example cannot be static.
+
+    Nor can sizes that are ``computed`` from the elements of arrays.
+    """
+    return advice.replace(_STATIC, _LARGEST) if computed or cause in _REPEATS else advice
 
 
 def instead(integer: bool = False) -> str:
@@ -258,8 +261,8 @@ def _of_math(name: str, node: ast.Call) -> str | None:
     """The equivalent of a function of `math` with this number of arguments."""
     new = OF_MATH.get(name)
     numpys = vars(np).get((new or "").removeprefix("np."))
-    other = isinstance(numpys, np.ufunc) and (node.keywords or len(node.args) != numpys.nin)
-    return None if other else new
+    other = isinstance(numpys, np.ufunc) and len(node.args) != numpys.nin
+    return None if other or node.keywords else new
 
 
 def _is_of_ufunc(node: ast.Call, frame: FrameType) -> bool:

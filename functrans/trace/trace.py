@@ -389,6 +389,16 @@ class Trace:
         self._listed = len(self.eqns)
         return self._makers.get(var)
 
+    def comes_from_an_array(self, var: Var) -> bool:
+        """Whether a variable was computed from an array with axes, in this trace."""
+        found, reached = [var], {var}
+        for x in found:
+            eqn = self.maker(x)
+            sources = {y for y in eqn.inputs if isinstance(y, Var)} - reached if eqn else set()
+            reached |= sources
+            found += sources
+        return any(x.aval.shape for x in found)
+
     def outside_of(self, var: Var) -> Any:
         """The value of an enclosing trace, or the constant, that a variable represents; or None."""
         return next((outer for own, outer in self.captures if own is var), None)

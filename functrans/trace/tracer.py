@@ -286,7 +286,8 @@ class Tracer(Operators):
         if value is UNKNOWN:
             self._owner.refused(self)
             wanted = purpose() if wanted == "an index" else wanted
-            advice = for_cause(instead(integer=True) or _INTEGER, self._owner.cause)
+            computed = self._owner.comes_from_an_array(self._variable)
+            advice = for_cause(instead(integer=True) or _INTEGER, self._owner.cause, computed)
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
                 f"{self._no_value()}.\n{advice}"

@@ -258,6 +258,34 @@ def test_static_arguments_are_objects_that_change():
     assert total(1.0, model) == 0.0
 
 
+NUMBERS = np.array([1.0, 2.0])
+FIELDS = [("a", float), ("b", float)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "read"),
+    [
+        (range(0, 3, 2), range(0, 4, 2), lambda r: r.stop),
+        (range(0), range(5, 5), lambda r: r.start),
+        ((range(1),), (range(0, 1, 2),), lambda held: held[0].step),
+        (
+            NUMBERS.view(FIELDS)[0],
+            NUMBERS.view([("b", float), ("a", float)])[0],
+            lambda record: record["a"],
+        ),
+        (memoryview(NUMBERS), memoryview(NUMBERS.view(int)), lambda view: view[0]),
+    ],
+)
+def test_values_that_are_equal_and_differ(first, second, read):
+    held = types.SimpleNamespace(value=first)
+    scaled = jit(lambda x: read(held.value) * x)
+    for held.value in (first, second, first):
+        assert scaled(1.0) == read(held.value)
+    if isinstance(first, (range, tuple)):
+        scaled = jit(lambda x, value: read(value) * x, static_argnums=1)
+        assert [scaled(1.0, first), scaled(1.0, second)] == [read(first), read(second)]
+
+
 def test_a_state_that_comes_back_is_not_traced_again():
     options = {"training": True}
     function, runs = counted(lambda x: 2.0 * x if options["training"] else x)

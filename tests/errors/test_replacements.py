@@ -6,7 +6,7 @@ from math import atan2, dist, hypot, lgamma, sin  # noqa: F401
 
 import numpy as np
 import pytest
-from numpy import arange, array, full, interp, linspace, repeat, roll, take  # noqa: F401
+from numpy import arange, array, full, interp, linspace, maximum, repeat, roll, take  # noqa: F401
 from numpy.linalg import norm  # noqa: F401
 
 import functrans
@@ -87,11 +87,11 @@ INSTEAD = {
     "[x] * i": "The length of a list must be known: " + STATIC,
     "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
     "return the array.",
-    "np.maximum.reduce([x, x])":
-        "Instead of `np.maximum.reduce([x, x])`, write np.maximum.reduce(np.array([x, x])).",
-    "np.add.accumulate([x for _ in range(2)], axis=0)":
-        "Instead of `np.add.accumulate([x for _ in range(2)], axis=0)`, write "
-        "np.add.accumulate(np.array([x for _ in range(2)]), axis=0).",
+    "maximum.reduce([x, x])":
+        "Instead of `maximum.reduce([x, x])`, write maximum.reduce(np.array([x, x])).",
+    "maximum.accumulate([x for _ in range(2)], axis=0)":
+        "Instead of `maximum.accumulate([x for _ in range(2)], axis=0)`, write "
+        "maximum.accumulate(np.array([x for _ in range(2)]), axis=0).",
     "np.arange(0.0, x)": "How many numbers there are must be known: write np.arange(n) * step, or "
     "np.linspace(start, stop, n).",
     "np.random.normal(x)": DRAW,

@@ -11,8 +11,8 @@ from functrans import grad, jit, vmap
 from functrans.errors import TracerBoolError, TracerConversionError
 from functrans.numpy.scalar_math import substitutes
 
-OF_TWO = ("atan2", "copysign", "fmod", "hypot", "nextafter", "pow")
-TRUTHS = ("isfinite", "isinf", "isnan")
+OF_TWO = ("atan2", "copysign", "fmod", "hypot", "isclose", "nextafter", "pow")
+TRUTHS = ("isclose", "isfinite", "isinf", "isnan")
 NAMES = sorted(substitutes())
 
 
@@ -23,6 +23,7 @@ def test_value_and_slope(name):
     forms = ["(x, 1.3)", "(1.3, x)"] if name in OF_TWO else ["(x)"]
     forms += ["(-x)", "(x, 2, -x)"] if name == "hypot" else []
     forms = ["([x], [2])", "((x, 1, -x), (2, x, 3))"] if name == "dist" else forms
+    forms = ["(x)[0]", "(-3 * x)[1]"] if name == "modf" else forms
     for form in forms:
         function = eval(f"lambda x: math.{name}{form}", scope)
         expected = function(x)
@@ -31,6 +32,17 @@ def test_value_and_slope(name):
         if name not in TRUTHS:
             difference = (function(x + h) - function(x - h)) / (2 * h)
             np.testing.assert_allclose(grad(function)(x), difference, rtol=1e-6)
+
+
+@pytest.mark.parametrize("b", [0.0, 1.0, -1.5, np.inf, np.nan])
+def test_close_numbers_are_those_of_math(b):
+    for a in (b, b + 1e-10, b + 1e-3, -b, np.inf, np.nan):
+        for tolerances in ({}, {"rel_tol": 1e-2}, {"rel_tol": 0.0, "abs_tol": 1e-3}):
+            assert jit(lambda a, b, t=tolerances: math.isclose(a, b, **t))(a, b) == math.isclose(
+                a, b, **tolerances
+            )
+    with pytest.raises(ValueError, match="non-negative"):
+        jit(lambda b: math.isclose(b, 1.0, rel_tol=-1.0))(b)
 
 
 def test_the_result_is_a_number_like_pythons():

@@ -1,12 +1,14 @@
 """Polynomial objects with traced coefficients, against NumPy's with plain ones."""
 
+import sys
 from functools import partial
 
 import numpy as np
 import pytest
 from numpy.polynomial import Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, tree, vmap
+from functrans.numpy.series import BASES
 from functrans.testing import check_grads
 
 C, D = np.array([0.5, -1.0, 2.0, 0.3]), np.array([1.5, 0.2])
@@ -90,3 +92,50 @@ def test_a_matrix_is_no_vector_of_coefficients():
     for make in (np.poly1d, Polynomial):
         with pytest.raises(ValueError, match="must be a vector"):
             jit(lambda c: make(c)(0.5))(np.ones((2, 2)))  # noqa: B023
+
+
+FUNCTIONS = {
+    "add": (lambda f, x: f(x, x[:2])),
+    "sub": (lambda f, x: f(x[:2], np.ones(4))),
+    "mul": (lambda f, x: f(x, [1, 2])),
+    "pow": (lambda f, x: f(x, 3)),
+    "der": (lambda f, x: (f(x), f(x, 2, scl=3.0), f(x, 5))),
+    "int": (lambda f, x: (f(x), f(x, 2, [x[0], 2.0], lbnd=-1, scl=0.5))),
+    "fit": (
+        lambda f, x: (
+            f(x, x**2, 1),
+            f(np.arange(4.0), np.outer(x, x), [2, 0], w=[1.0, 2.0, x[1], 1.0]),
+            f([0.0, 1.0, 2.0, 4.0], x, 2),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_coefficients(kind, name):
+    module = sys.modules[kind.__module__]
+    function = getattr(module, BASES[kind.__module__.rpartition(".")[2]].prefix + name)
+    apply = partial(FUNCTIONS[name], function)
+    for found, expected in zip(tree.leaves(jit(apply)(C)), tree.leaves(apply(C)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    check_grads(lambda x: sum(map(np.sum, tree.leaves(apply(x)))), (C,), order=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fits_of_traced_values(kind):
+    at = np.linspace(0.0, 3.0, 7)
+
+    def fitted(y):
+        series = kind.fit(at, np.sin(y * at), 3, w=at + 1)
+        return series(1.3), series.convert().coef, series.convert(kind=Chebyshev).coef
+
+    for found, expected in zip(jit(fitted)(0.7), fitted(0.7), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    check_grads(lambda y: sum(map(np.sum, fitted(y))), (0.7,), order=1)
+
+
+def test_a_series_of_a_traced_series():
+    apply = lambda a: Chebyshev([1.0, 2.0, a])(Polynomial([a, 1.0]))(0.3)  # noqa: E731
+    np.testing.assert_allclose(jit(apply)(0.7), apply(0.7), rtol=1e-13)
+    check_grads(apply, (0.7,), order=1)

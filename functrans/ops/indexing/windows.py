@@ -92,9 +92,11 @@ def _refuse(bound: Any) -> None:
         "For n elements from a traced start on, write x[start : start + n] with a number n, or "
         "make the argument static: jit(f, static_argnums=...)."
     )
+    owner = bound._owner
+    computed = owner.comes_from_an_array(bound._variable)
     raise TracerIndexError(
         f"the bounds of a slice must be known, they decide its size{located(user_source())}; this "
-        f"one is traced by {bound._owner.kind}.\n{for_cause(advice, bound._owner.cause)}"
+        f"one is traced by {owner.kind}.\n{for_cause(advice, owner.cause, computed)}"
     )
 
 
