@@ -17,6 +17,13 @@ SMALL = 4096
 _BLOCK = 1 << 17  # small enough to stay in the cache
 
 
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(x)
+    except ValueError:  # NumPy has no dtype for a buffer of pointers
+        return np.frombuffer(x, np.uint8)
+
+
 def _type_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """Shape, memory order and dtype; a structured dtype as text, since its fields can be renamed.
 
@@ -44,7 +51,7 @@ class Copy:
     """A copy of an array; ``key`` represents its contents in a signature."""
 
     def __init__(self, array: Any) -> None:
-        array = np.asarray(array)
+        array = _as_array(array)
         self.nbytes: int = array.nbytes
         self.type = _type_of(array)
         self.order: Literal["C", "F"] = "F" if array.flags.f_contiguous else "C"
@@ -55,7 +62,7 @@ class Copy:
 
     def same(self, array: Any) -> bool:
         """Whether an array has the same type and the same bits."""
-        array = np.asarray(array)
+        array = _as_array(array)
         if _type_of(array) != self.type:
             return False
         if self.bytes is not None:

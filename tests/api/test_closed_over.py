@@ -6,6 +6,7 @@ turn. After each statement, the compiled function must agree with the plain one.
 function is ``sum(state * x)``, whose gradient is the state itself.
 """
 
+import ctypes
 import builtins
 import dataclasses
 import itertools
@@ -284,6 +285,19 @@ def test_values_that_are_equal_and_differ(first, second, read):
     if isinstance(first, (range, tuple)):
         scaled = jit(lambda x, value: read(value) * x, static_argnums=1)
         assert [scaled(1.0, first), scaled(1.0, second)] == [read(first), read(second)]
+
+
+class Named(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_int))
+
+
+@pytest.mark.parametrize("buffer", [Named(b"x", 3), (ctypes.c_void_p * 2)(1, 2)])
+def test_buffers_of_pointers_are_compared_by_their_bytes(buffer):
+    """NumPy has no dtype for them."""
+    scaled = jit(lambda x: bytes(buffer)[8] * x)
+    for _ in range(2):
+        assert scaled(1.0) == bytes(buffer)[8]
+        ctypes.memset(ctypes.addressof(buffer) + 8, 7, 1)
 
 
 def test_a_state_that_comes_back_is_not_traced_again():
