@@ -23,8 +23,9 @@ from functrans.errors import CustomRuleError
 from functrans.ir.graph import Atom
 from functrans.ir.primitive import Primitive, current
 from functrans.ir.types import Aval, is_inexact
-from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.arrays.structural import instantiated, zeros_like
 from functrans.ops.calls import custom as ops
+from functrans.ops.control.layout import spread
 from functrans.trace.stage import Staged
 from functrans.tracebacks import hide
 from functrans.tree import core as tree
@@ -198,11 +199,8 @@ class CustomJvp(_Custom[P, R]):
         floating = [is_inexact(aval.dtype) for aval in call.avals]
 
         def flat(*values: Any) -> list[Any]:
-            leaves, given = values[: len(floating)], iter(values[len(floating) :])
-            tangents = [
-                next(given) if flag else zeros_like(aval)
-                for flag, aval in zip(floating, call.avals, strict=True)
-            ]
+            leaves, given = values[: len(floating)], values[len(floating) :]
+            tangents = instantiated(spread(given, floating), call.avals)
             pair = jvp(
                 *call.nondiff, tuple(call.arguments(leaves)), tuple(call.arguments(tangents))
             )
@@ -352,11 +350,9 @@ class CustomVjp(_Custom[P, R]):
 
         def flat_backward(*values: Any) -> list[Any]:
             count = found["residuals"].num_leaves
-            given = iter(values[count:])
-            cotangents = [
-                next(given) if is_inexact(aval.dtype) else zeros_like(aval)
-                for aval in call.inner.out_avals
-            ]
+            avals = call.inner.out_avals
+            moving = [is_inexact(aval.dtype) for aval in avals]
+            cotangents = instantiated(spread(values[count:], moving), avals)
             results = backward(
                 *call.nondiff,
                 found["residuals"].unflatten(values[:count]),

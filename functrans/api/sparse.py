@@ -28,6 +28,7 @@ from functrans.ir.primitive import current
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import cast, made, reshape
 from functrans.ops.calls.custom import is_reverse_only
+from functrans.ops.control.layout import spread
 from functrans.ops.dependence import Pattern, stacked
 from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
@@ -74,10 +75,10 @@ class Plan(NamedTuple):
 def pattern_of(point: Point, name: str) -> Pattern:
     """The sparsity pattern of the derivative at a point, of a function of that name."""
     linear = point.linear
-    found = iter(patterns(linear.graph, _known(point, name)))
+    found = patterns(linear.graph, _known(point, name))
     width = sum(prod(aval.shape) for aval in linear.graph.in_avals[len(linear.residuals) :])
     sizes, flags = _heights(point), linear.nonzero[: point.count]
-    whole = stacked([next(found) if flag else None for flag in flags], sizes)
+    whole = stacked(spread(found, flags), sizes)
     pattern = csr_array((sum(sizes), width), dtype=bool) if whole is None else whole
     pattern.sum_duplicates()
     return pattern
