@@ -283,8 +283,8 @@ def jacobian(
     callable
         As for `jacfwd`. A sparse Jacobian has, for each leaf of the result and each leaf of the
         argument, a `scipy.sparse.csr_array` of shape ``(result.size, argument.size)``, with sorted
-        indices. Inside of a traced function it has ``data``, ``indices``, ``indptr``, ``shape``,
-        ``toarray()`` and a product with arrays (``@``).
+        indices. Inside of a traced function it has the methods of a sparse matrix with traced
+        values: products, sums, slices, ``toarray()``.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from functrans.api.compressed import Structure, TracedSparse
+from functrans.api.compressed import Structure
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import filled, known
 from functrans.numpy.define import refuse
@@ -17,7 +17,6 @@ from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.entries import enter
 from functrans.scipy.sparse.traced import (
-    FORMATS,
     Places,
     SparseMatrix,
     SparseMethods,
@@ -27,6 +26,7 @@ from functrans.scipy.sparse.traced import (
     of_places,
     traced_class,
 )
+from functrans.scipy.sparse_arguments import FORMATS
 from functrans.trace.delegation import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -82,7 +82,7 @@ def holds_traced(x: Any) -> bool:
     """Whether nested lists and tuples contain traced values, or matrices of traced values."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_traced, x))
-    return isinstance(x, (SparseMethods, TracedSparse)) or holds_tracer(x)
+    return isinstance(x, SparseMethods) or holds_tracer(x)
 
 
 def concerned(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

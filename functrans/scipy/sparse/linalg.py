@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from functrans.api.compressed import Structure, TracedSparse
+from functrans.api.compressed import Structure
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lax.loops import fori_loop, while_loop
@@ -50,7 +50,7 @@ Solve = Callable[[Any], Any]
 
 def _solver(matrix: Any, name: str) -> Solve:
     """A function from right-hand sides to solutions, which reuses the factors of a matrix."""
-    is_traced = isinstance(matrix, (SparseMethods, TracedSparse))
+    is_traced = isinstance(matrix, SparseMethods)
     if is_traced:
         matrix = as_traced(matrix)
     elif not scipy.sparse.issparse(matrix):
@@ -309,7 +309,7 @@ def expm_multiply(
         "scipy.sparse.linalg.expm_multiply",
         [(name, value, "multiply the matrix by each time") for name, value in times],
     )
-    if holds_tracer(A) or isinstance(A, (SparseMethods, TracedSparse)):
+    if holds_tracer(A) or isinstance(A, SparseMethods):
         refuse(
             "scipy.sparse.linalg.expm_multiply of a traced matrix",
             "use functrans.scipy.linalg.expm(A) @ B, with A.toarray() of a sparse A",
@@ -349,7 +349,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     >>> grad(lambda d: norm(diags_array(d), 1))(np.array([-3.0, 2.0]))
     array([-1.,  0.])
     """
-    if not isinstance(x, (SparseMethods, TracedSparse)):
+    if not isinstance(x, SparseMethods):
         return own(scipy.sparse.linalg.norm)(x, ord, axis)
     if ord in (None, "fro") and axis is None:
         return np.linalg.norm(x.data)
