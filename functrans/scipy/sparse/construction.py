@@ -11,8 +11,8 @@ import scipy.sparse
 
 from functrans.api.compressed import Structure
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import filled, known
-from functrans.numpy.define import refuse
+from functrans.numpy.arrays import filled
+from functrans.numpy.define import needed, refuse
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.entries import enter
@@ -151,10 +151,7 @@ def _plain(places: Any, name: str) -> Any:
         return places
     if isinstance(places, (list, tuple)):
         return [_plain(each, name) for each in places]
-    value = known(places)
-    if value is None:
-        refuse(f"{name} with places that are traced", _INSTEAD)
-    return value
+    return needed(places, f"{name} with places that are traced", _INSTEAD)
 
 
 def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -> None:
