@@ -115,12 +115,7 @@ class _Custom(Transformed[P, R]):
         if kept is not None:
             return kept(call, self._primitive)
         staged = call.inner.stage()
-        params = {
-            "graph": staged.graph,
-            "rule": self._rule(call),
-            "arguments": len(call.inner.leaves),
-            "what": self._what,
-        }
+        params = call.params(staged.graph, self._rule(call))
         return call.inner.bind(self._primitive, staged, params)
 
     def _kept_for(self, call: CustomCall, args: Any) -> MemoisedTraces | None:
@@ -289,14 +284,7 @@ def custom_jvp(
     >>> grad(clamp)(5.0)
     np.float64(1.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
-    if function is None:
-        return partial(custom_jvp, **options)
-    return CustomJvp[..., Any](custom_jvp, function, options)
+    return _made(CustomJvp, custom_jvp, function, nondiff_argnums, nondiff_argnames, out_types)
 
 
 class CustomVjp(_Custom[P, R]):
@@ -467,11 +455,9 @@ def custom_vjp(
     >>> grad(lambda x: round_through(x) ** 2)(1.6)
     np.float64(4.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
-    if function is None:
-        return partial(custom_vjp, **options)
-    return CustomVjp[..., Any](custom_vjp, function, options)
+    return _made(CustomVjp, custom_vjp, function, nondiff_argnums, nondiff_argnames, out_types)
+
+
+def _made(kind: type[_Custom[..., Any]], transform: Any, function: Any, *given: Any) -> Any:
+    options = dict(zip(("nondiff_argnums", "nondiff_argnames", "out_types"), given, strict=True))
+    return partial(transform, **options) if function is None else kind(transform, function, options)
