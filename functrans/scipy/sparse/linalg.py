@@ -225,7 +225,7 @@ def cg(
     def squared(r: Any) -> Any:
         return np.vdot(r, r).real
 
-    def iterate(matvec: Solve, b: Any, x: Any) -> tuple[Any, Any]:
+    def iterate(matvec: Solve, b: Any) -> tuple[Any, Any]:
         least = np.maximum(atol, rtol * np.sqrt(squared(b)))
 
         def step(state: Any) -> Any:
@@ -239,21 +239,20 @@ def cg(
         def goes_on(state: Any) -> Any:
             return (np.sqrt(state[3]) > least) & (state[4] < most)
 
-        r = b - matvec(x)
-        x, _, _, size, count = while_loop(goes_on, step, (x, r, r, squared(r), 0))
+        begin = np.zeros_like(b), b, b, squared(b), 0
+        x, _, _, size, count = while_loop(goes_on, step, begin)
         return x, np.where(np.sqrt(size) > least, count, 0)
 
     # with an initial guess, solve for the correction, which is linear in the residual
     rest = b - matvec(start) if x0 is not None else b
-    zero = np.zeros_like(b)
 
     def solve(matvec: Solve, b: Any) -> Any:
-        return iterate(matvec, b, zero)[0]
+        return iterate(matvec, b)[0]
 
     # the transpose of a Hermitian matrix is its conjugate
     is_symmetric = b.dtype.kind == "f"
     x = custom_linear_solve(matvec, rest, solve, None if is_symmetric else solve, is_symmetric)
-    return start + x, iterate(matvec, rest, zero)[1]
+    return start + x, iterate(matvec, rest)[1]
 
 
 qmr = refused("scipy.sparse.linalg:qmr", "use gmres")
