@@ -186,7 +186,7 @@ _WITHOUT_MEANING: Meaningless = {
 
 
 def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless) -> bool:
-    if value is default or value is getattr(np, "_NoValue", None):
+    if value is default or value is np._NoValue:
         return True
     allowed = meaningless.get(name, (default,))
     if allowed is None:
