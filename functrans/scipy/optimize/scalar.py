@@ -19,7 +19,7 @@ from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
-from functrans.scipy.define import double
+from functrans.scipy.define import double, quotient
 from functrans.scipy.inside import arguments, within_traces
 
 Function = Callable[..., Any]
@@ -84,9 +84,9 @@ def _brent(extrapolation: Function) -> Function:
             delta = (xtol + rtol * np.abs(now)) / 2
             half = (block - now) / 2
             found = (f_now == 0) | (np.abs(half) < delta)
-            slope = quotient(f_before - f_now, before - now)
-            further = quotient(f_block - f_now, block - now)
-            secant = quotient(-f_now * (now - before), f_now - f_before)
+            slope = quotient(f_before - f_now, before - now, np.inf)
+            further = quotient(f_block - f_now, block - now, np.inf)
+            secant = quotient(-f_now * (now - before), f_now - f_before, np.inf)
             trial = extrapolation(slope, further, f_before, f_now, f_block)
             trial = np.where(before == block, secant, trial)
             short = 2 * np.abs(trial) < np.minimum(np.abs(previous), 3 * np.abs(half) - delta)
@@ -103,19 +103,13 @@ def _brent(extrapolation: Function) -> Function:
     return find
 
 
-def quotient(a: Any, b: Any) -> Any:
-    """``a / b``; infinite where ``b`` is 0."""
-    nothing = b == 0
-    return np.where(nothing, np.inf, a / np.where(nothing, 1.0, b))
-
-
 def _inverse_quadratic(slope: Any, further: Any, f_before: Any, f_now: Any, f_block: Any) -> Any:
     both = further * slope * (f_block - f_before)
-    return quotient(-f_now * (f_block * further - f_before * slope), both)
+    return quotient(-f_now * (f_block * further - f_before * slope), both, np.inf)
 
 
 def _hyperbolic(slope: Any, further: Any, f_before: Any, f_now: Any, f_block: Any) -> Any:
-    return quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further)
+    return quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further, np.inf)
 
 
 _BRACKETED = {
