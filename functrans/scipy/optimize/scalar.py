@@ -137,7 +137,7 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
             return double(f(x, *args))
 
         opposite = np.sign(stop_gradient(equation(a))) * np.sign(stop_gradient(equation(b))) <= 0
-        if known(opposite) is not None and not known(opposite):
+        if known(opposite) == np.False_:
             raise ValueError("f(a) and f(b) must have different signs")
 
         def solve(equation: Function, guess: Any) -> Any:
