@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
@@ -83,17 +83,23 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def argument_name(function: Callable[..., Any], position: int) -> str:
     """``"argument 1 ('weights') of loss"``."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except Exception:  # a class's own `__getattr__` may raise anything
-        parameters = []
-    label = ""
-    if position < len(parameters) and parameters[position].kind in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    ):
-        label = f" ('{parameters[position].name}')"
+    names = positional_names(function)
+    label = f" ('{names[position]}')" if position < len(names) else ""
     return f"argument {position}{label} of {name_of(function)}"
+
+
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function; none if they are unknown."""
+    try:
+        return inspect.signature(function).parameters
+    except Exception:  # a class's own `__getattr__` may raise anything
+        return {}
+
+
+def positional_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that are passed by position."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, p in parameters_of(function).items() if p.kind in kinds]
 
 
 def leaf_of_call(

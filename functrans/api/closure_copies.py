@@ -133,7 +133,7 @@ class Copies:
         make: Callable[..., Any]
         parts: list[Any]
         if kind is types.FunctionType:
-            make, parts = functools.partial(self._rebuilt, value), [value.__globals__]
+            make, parts = functools.partial(_rebuilt, value), [value.__globals__]
             parts += [*(value.__defaults__ or ()), *(value.__closure__ or ())]
         elif kind is types.CellType and value != types.CellType():
             make, parts = types.CellType, [value.cell_contents]
@@ -157,21 +157,6 @@ class Copies:
         self._originals[id(value)] = value, result
         return result
 
-    def _rebuilt(self, function: types.FunctionType, namespace: dict[str, Any], *parts: Any) -> Any:
-        """A function with other globals, defaults and cells."""
-        count = len(function.__defaults__ or ())
-        made = types.FunctionType(
-            function.__code__,
-            namespace,
-            function.__name__,
-            parts[:count] or None,
-            parts[count:] or None,
-        )
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__qualname__ = function.__qualname__
-        made.__dict__.update(function.__dict__)
-        return made
-
     def _at(self, owner: Hashable, key: Any, value: Any) -> Any:
         """The value at an access path, or its replacement."""
         instead = self._instead.get((owner, key))
@@ -181,20 +166,13 @@ class Copies:
         self._made.append((read, read()))
 
     def _function(self, function: types.FunctionType) -> Any:
-        cells = tuple(self.of(cell) for cell in function.__closure__ or ())
-        copied = types.FunctionType(
-            function.__code__,
-            self._namespace(function.__globals__),
-            function.__name__,
-            None,
-            cells or None,
-        )
+        defaults = function.__defaults__ or ()
+        cells = (self.of(cell) for cell in function.__closure__ or ())
+        copied = _rebuilt(function, self._namespace(function.__globals__), *defaults, *cells)
         self._enter(function, copied)
         copied.__defaults__ = self.of(function.__defaults__)
         copied.__kwdefaults__ = self.of(function.__kwdefaults__)
-        copied.__qualname__ = function.__qualname__
         copied.__module__ = function.__module__
-        copied.__dict__.update(function.__dict__)
         return copied
 
     def _namespace(self, namespace: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +204,22 @@ class Copies:
         assert has_attributes(copied)
         self._remember(lambda: [getattr(copied, name, None) for name in attributes_of(copied)])
         return copied
+
+
+def _rebuilt(function: types.FunctionType, namespace: dict[str, Any], *parts: Any) -> Any:
+    """A function with other globals, defaults and cells."""
+    count = len(function.__defaults__ or ())
+    made = types.FunctionType(
+        function.__code__,
+        namespace,
+        function.__name__,
+        parts[:count] or None,
+        parts[count:] or None,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    made.__dict__.update(function.__dict__)
+    return made
 
 
 def _partial(names: tuple[str, ...], function: Callable[..., Any], *values: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from functrans.api.kinds import held
 from functrans.run.call import guards
 from functrans.run.call.guards import Instruction
 
@@ -31,20 +30,6 @@ def _type_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """
     strides = None if array.flags.c_contiguous else array.strides
     return array.shape, strides, array.dtype if array.dtype.names is None else repr(array.dtype)
-
-
-class Same:
-    """A read-only array as a key, compared by identity."""
-
-    def __init__(self, array: Any) -> None:
-        self._get = held(array)
-        self._hash = id(array)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self._get() is not None and self._get() is other._get()
 
 
 class Copy:

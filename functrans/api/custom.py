@@ -23,8 +23,9 @@ from functrans.errors import CustomRuleError
 from functrans.ir.graph import Atom
 from functrans.ir.primitive import Primitive, current
 from functrans.ir.types import Aval, is_inexact
-from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.arrays.structural import instantiated, zeros_like
 from functrans.ops.calls import custom as ops
+from functrans.ops.control.layout import spread
 from functrans.trace.stage import Staged
 from functrans.tracebacks import hide
 from functrans.tree import core as tree
@@ -114,12 +115,7 @@ class _Custom(Transformed[P, R]):
         if kept is not None:
             return kept(call, self._primitive)
         staged = call.inner.stage()
-        params = {
-            "graph": staged.graph,
-            "rule": self._rule(call),
-            "arguments": len(call.inner.leaves),
-            "what": self._what,
-        }
+        params = call.params(staged.graph, self._rule(call))
         return call.inner.bind(self._primitive, staged, params)
 
     def _kept_for(self, call: CustomCall, args: Any) -> MemoisedTraces | None:
@@ -198,11 +194,8 @@ class CustomJvp(_Custom[P, R]):
         floating = [is_inexact(aval.dtype) for aval in call.avals]
 
         def flat(*values: Any) -> list[Any]:
-            leaves, given = values[: len(floating)], iter(values[len(floating) :])
-            tangents = [
-                next(given) if flag else zeros_like(aval)
-                for flag, aval in zip(floating, call.avals, strict=True)
-            ]
+            leaves, given = values[: len(floating)], values[len(floating) :]
+            tangents = instantiated(spread(given, floating), call.avals)
             pair = jvp(
                 *call.nondiff, tuple(call.arguments(leaves)), tuple(call.arguments(tangents))
             )
@@ -291,14 +284,7 @@ def custom_jvp(
     >>> grad(clamp)(5.0)
     np.float64(1.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
-    if function is None:
-        return partial(custom_jvp, **options)
-    return CustomJvp[..., Any](custom_jvp, function, options)
+    return _made(CustomJvp, custom_jvp, function, nondiff_argnums, nondiff_argnames, out_types)
 
 
 class CustomVjp(_Custom[P, R]):
@@ -352,11 +338,9 @@ class CustomVjp(_Custom[P, R]):
 
         def flat_backward(*values: Any) -> list[Any]:
             count = found["residuals"].num_leaves
-            given = iter(values[count:])
-            cotangents = [
-                next(given) if is_inexact(aval.dtype) else zeros_like(aval)
-                for aval in call.inner.out_avals
-            ]
+            avals = call.inner.out_avals
+            moving = [is_inexact(aval.dtype) for aval in avals]
+            cotangents = instantiated(spread(values[count:], moving), avals)
             results = backward(
                 *call.nondiff,
                 found["residuals"].unflatten(values[:count]),
@@ -471,11 +455,9 @@ def custom_vjp(
     >>> grad(lambda x: round_through(x) ** 2)(1.6)
     np.float64(4.0)
     """
-    options = {
-        "nondiff_argnums": nondiff_argnums,
-        "nondiff_argnames": nondiff_argnames,
-        "out_types": out_types,
-    }
-    if function is None:
-        return partial(custom_vjp, **options)
-    return CustomVjp[..., Any](custom_vjp, function, options)
+    return _made(CustomVjp, custom_vjp, function, nondiff_argnums, nondiff_argnames, out_types)
+
+
+def _made(kind: type[_Custom[..., Any]], transform: Any, function: Any, *given: Any) -> Any:
+    options = dict(zip(("nondiff_argnums", "nondiff_argnames", "out_types"), given, strict=True))
+    return partial(transform, **options) if function is None else kind(transform, function, options)

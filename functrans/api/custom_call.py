@@ -20,9 +20,11 @@ from functrans.api.arguments import (
 from functrans.api.inner import Inner
 from functrans.api.problem import with_absent_parts
 from functrans.errors import CustomRuleError
+from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, is_complex
 from functrans.ops.arrays.promotion import cast
 from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.calls.custom import Rule
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -95,6 +97,11 @@ class CustomCall:
     def values(self) -> list[Any]:
         """The values of the leaves, if all are known and may be read."""
         return [] if self.blind else known_values(self.inner.leaves) or []
+
+    def params(self, graph: Graph, rule: Rule) -> dict[str, Any]:
+        """The parameters of the equation."""
+        count, what = len(self.inner.leaves), self.inner.what
+        return {"graph": graph, "rule": rule, "arguments": count, "what": what}
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
         """The differentiated arguments from their leaves."""

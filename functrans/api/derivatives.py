@@ -86,9 +86,7 @@ def grad(
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         problem = which.problem(args, kwargs, has_aux, "grad")
-        check_holomorphic_arguments(problem, holomorphic)
-        (_, aux), derivative = _value_and_gradient(problem, holomorphic)
-        result = derivative[0] if which.is_one else derivative
+        (_, aux), result = _value_and_gradient(problem, which, holomorphic)
         return (result, aux) if has_aux else result
 
     return gradient
@@ -153,24 +151,24 @@ def value_and_grad(
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         problem = which.problem(args, kwargs, has_aux, "value_and_grad")
-        check_holomorphic_arguments(problem, holomorphic)
-        (value, aux), derivative = _value_and_gradient(problem, holomorphic)
-        result = derivative[0] if which.is_one else derivative
+        (value, aux), result = _value_and_gradient(problem, which, holomorphic)
         return ((value, aux) if has_aux else value), result
 
     return value_and_gradient
 
 
 def _value_and_gradient(
-    problem: Problem, holomorphic: bool
-) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
+    problem: Problem, which: Which, holomorphic: bool
+) -> tuple[tuple[Any, Any], Any]:
+    check_holomorphic_arguments(problem, holomorphic)
     point = problem.point()
     _check_scalar(problem)
     check_holomorphic_results(problem, holomorphic)
     seed = point.graph.outputs[0].aval.dtype.type(1)
     cotangents = [seed] + [None] * (len(point.graph.outputs) - 1)
     outputs, results = point.pull(cotangents)
-    return problem.unpack(outputs), problem.derivative(results, point)
+    derivative = problem.derivative(results, point)
+    return problem.unpack(outputs), derivative[0] if which.is_one else derivative
 
 
 def _check_scalar(problem: Problem) -> None:

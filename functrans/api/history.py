@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from sys import modules
@@ -10,7 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from functrans import config
-from functrans.api.arguments import aval_of_leaf, name_of
+from functrans.api.arguments import aval_of_leaf, name_of, positional_names
 from functrans.api.outside import Outside
 from functrans.api.paths import Made, Path
 from functrans.api.state import Snapshot
@@ -179,7 +178,7 @@ _ADVICE = {
 
 def _named(function: Callable[..., Any], event: _Event) -> Iterator[tuple[str, str]]:
     """The leaves and static arguments of a call, by names as a user would write them."""
-    names = _parameters(function)
+    names = positional_names(function)
 
     def name_at(position: int) -> str:
         return names[position] if position < len(names) else f"argument {position}"
@@ -192,15 +191,6 @@ def _named(function: Callable[..., Any], event: _Event) -> Iterator[tuple[str, s
     static = {name_at(i): value for i, value in event.static.positional}
     for name, value in {**static, **dict(event.static.keywords)}.items():
         yield f"{name} (static)", repr(value)
-
-
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 
 def said(one: Compilation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
@@ -18,10 +18,11 @@ from functrans.api.arguments import (
     wrap,
 )
 from functrans.api.derivatives import check_holomorphic_arguments, check_holomorphic_results
-from functrans.api.linearization import Point, run_derivative
+from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, problem_of
 from functrans.api.transformed import P, Transformed, transform
 from functrans.errors import DtypeError
+from functrans.ir.graph import Graph
 from functrans.ir.types import is_complex, is_inexact
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reshape, zeros
@@ -201,16 +202,8 @@ def by_columns(point: Point, problem: Problem, chunk_size: int | None) -> Blocks
     linear = point.linear
     outs = shapes(problem.outs)
     blocks: Blocks = [[] for _ in outs]
-    residuals = len(linear.residuals)
     for i, (shape, _) in enumerate(shapes(problem.leaves)):
-        parts = [
-            run_derivative(
-                forward_block(linear.graph, residuals, i, count),
-                [*linear.residuals, np.int64(start)],
-            )
-            for start, count in _chunks(prod(shape), chunk_size)
-        ]
-        columns = iter([_joined(p, -1) for p in zip(*parts, strict=True)])
+        columns = _products(linear, forward_block, i, prod(shape), chunk_size, -1)
         for row, (out_shape, dtype), nonzero in zip(blocks, outs, linear.nonzero, strict=False):
             block = next(columns, None) if nonzero else None
             row.append(_block(block, out_shape + shape, dtype))
@@ -221,25 +214,35 @@ def by_rows(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     """The blocks of a Jacobian, by reverse-mode products with basis vectors of the results."""
     linear = point.linear
     blocks: Blocks = []
-    residuals = len(linear.residuals)
     ins = shapes(problem.leaves)
     position = 0
     for (out_shape, dtype), nonzero in zip(shapes(problem.outs), linear.nonzero, strict=False):
-        parts = [
-            run_derivative(
-                reverse_block(linear.graph, residuals, position, count),
-                [*linear.residuals, np.int64(start)],
-            )
-            for start, count in (_chunks(prod(out_shape), chunk_size) if nonzero else [])
-        ]
+        size = prod(out_shape) if nonzero else 0
+        rows = _products(linear, reverse_block, position, size, chunk_size, 0)
         position += nonzero
-        rows = iter([_joined(p, 0) for p in zip(*parts, strict=True)])
         blocks.append([_block(next(rows, None), out_shape + shape, dtype) for shape, _ in ins])
     return blocks
 
 
-def _joined(parts: Sequence[Any], axis: int) -> Any:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+def _products(
+    linear: Linear,
+    block: Callable[[Graph, int, int, int], Graph],
+    number: int,  # of the argument, or of the result
+    size: int,
+    chunk_size: int | None,
+    axis: int,
+) -> Iterator[Any]:
+    """The products of a derivative with all basis vectors of one argument or result."""
+    residuals = linear.residuals
+    parts = [
+        run_derivative(
+            block(linear.graph, len(residuals), number, count), [*residuals, np.int64(start)]
+        )
+        for start, count in _chunks(size, chunk_size)
+    ]
+    return iter(
+        [p[0] if len(p) == 1 else np.concatenate(p, axis) for p in zip(*parts, strict=True)]
+    )
 
 
 def _block(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -283,8 +286,8 @@ def jacobian(
     callable
         As for `jacfwd`. A sparse Jacobian has, for each leaf of the result and each leaf of the
         argument, a `scipy.sparse.csr_array` of shape ``(result.size, argument.size)``, with sorted
-        indices. Inside of a traced function it has ``data``, ``indices``, ``indptr``, ``shape``,
-        ``toarray()`` and a product with arrays (``@``).
+        indices. Inside of a traced function it has the methods of a sparse matrix with traced
+        values: products, sums, slices, ``toarray()``.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from functrans.api.problem import forward_problem, matching
 from functrans.api.transformed import checked
 from functrans.errors import IntegerInputError
 from functrans.ir.types import Aval, is_inexact
-from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.arrays.structural import instantiated
 from functrans.ops.control.layout import spread
 from functrans.run.call.ownership import own
 from functrans.trace.stage import stage
@@ -138,10 +138,8 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         )  # fmt: skip
         results = run(transposed_graph, [*staged.captures, *cotangents])
         results = spread(results[len(results) - sum(nonzero) :], nonzero)  # after results of zeros
-        filled = [
-            zeros_like(aval) if ct is None else ct for aval, ct in zip(avals, results, strict=True)
-        ]
-        return tuple(tree.unflatten(structure, own(filled, [*staged.captures, *cotangents])))
+        filled = own(instantiated(results, avals), [*staged.captures, *cotangents])
+        return tuple(tree.unflatten(structure, filled))
 
     return transposed
 

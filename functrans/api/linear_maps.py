@@ -18,7 +18,7 @@ from functrans.api.transformed import checked
 from functrans.errors import ShapeError
 from functrans.ir.types import GROWS, Aval
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.arrays.structural import instantiated
 from functrans.run.call.ownership import own
 from functrans.trace.axes import scope
 from functrans.tracebacks import boundary
@@ -60,10 +60,7 @@ class _LinearMap:
         return Linear(self._form.graph, self._residuals, self._form.nonzero, [])
 
     def _filled(self, results: Sequence[Any], avals: Sequence[Aval], given: Sequence[Any]) -> Any:
-        filled = [
-            zeros_like(aval) if x is None else x for x, aval in zip(results, avals, strict=False)
-        ]
-        return own(filled[: len(avals)], [*self._residuals, *given])
+        return own(instantiated(results[: len(avals)], avals), [*self._residuals, *given])
 
 
 class Pullback(_LinearMap):

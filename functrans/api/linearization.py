@@ -134,15 +134,10 @@ class Point:
 
         ``cotangents`` has one for each result, or None.
         """
-        tangent = self.tangent
+        tangent, late = self.tangent, sum(self.tangent.late)
         wanted = [ct for ct, flag in zip(cotangents, tangent.nonzero, strict=True) if flag]
-        given = tuple(ct is not None for ct in wanted)
-        late = sum(tangent.late)
-        linear = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
-        transposed, nonzero = transpose_graph(tangent.graph, linear, given + (False,) * late)
-        results = run_derivative(transposed, [*self.needed, *compact(wanted)])
-        known = len(results) - sum(nonzero)
-        return self.outputs(results[known - late : known]), spread(results[known:], nonzero)
+        known, found = _pulled(tangent.graph, self.needed, [*wanted, *[None] * late])
+        return self.outputs(known[len(known) - late :]), found
 
     def push(self, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results, and their tangents (None where zero)."""
@@ -187,8 +182,16 @@ class Linear(NamedTuple):
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the leaves."""
         wanted = [ct for ct, flag in zip(cotangents, self.nonzero, strict=True) if flag]
-        given = tuple(ct is not None for ct in wanted)
-        count = len(self.residuals)
-        linear = (False,) * count + (True,) * (len(self.graph.inputs) - count)
-        transposed, nonzero = transpose_graph(self.graph, linear, given)
-        return spread(run_derivative(transposed, [*self.residuals, *compact(wanted)]), nonzero)
+        return _pulled(self.graph, self.residuals, wanted)[1]
+
+
+def _pulled(
+    graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]
+) -> tuple[Sequence[Any], list[Any]]:
+    """The results of a graph that depend on residuals alone, and the cotangents of the others."""
+    count, given = len(residuals), tuple(ct is not None for ct in cotangents)
+    linear = (False,) * count + (True,) * (len(graph.inputs) - count)
+    transposed, nonzero = transpose_graph(graph, linear, given)
+    results = run_derivative(transposed, [*residuals, *compact(cotangents)])
+    known = len(results) - sum(nonzero)
+    return results[:known], spread(results[known:], nonzero)

@@ -72,13 +72,7 @@ class MemoisedTraces:
         """Record a call."""
         trace = current.get()
         assert isinstance(trace, Trace)
-        params = {
-            "graph": self.graph,
-            "rule": self.rule,
-            "arguments": len(self.avals),
-            "what": self.what,
-        }
-        outs = trace.record(primitive, call.inner.leaves, params)
+        outs = trace.record(primitive, call.inner.leaves, call.params(self.graph, self.rule))
         if known_values(call.inner.leaves) is not None:
             for out in outs:
                 _ = out._known_value  # so that warnings and errors refer to the user's line

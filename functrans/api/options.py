@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans import config
-from functrans.api.arguments import Argnums, argument_name, check_argnums, name_of
+from functrans.api.arguments import (
+    Argnums,
+    argument_name,
+    check_argnums,
+    name_of,
+    parameters_of,
+)
 from functrans.errors import ArgnumsError, DeviceError
 from functrans.ir.on_device import OnDevice
 from functrans.lazily import lazy
@@ -133,7 +139,7 @@ def machine_of(
     function: Callable[..., Any], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Machine]:
     """Separate the function's own keyword arguments from those that describe the machine."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     said = {
         name: kwargs[name] for name in Machine._fields if name in kwargs and name not in parameters
     }
@@ -191,24 +197,17 @@ def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option:
 
 def _count(function: Callable[..., Any]) -> int | None:
     """The number of positional arguments of a function; None if it is unknown or unlimited."""
-    kinds = [p.kind for p in _parameters(function).values()]
+    kinds = [p.kind for p in parameters_of(function).values()]
     if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
     return len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except Exception:  # a class's own `__getattr__` may raise anything
-        return {}
 
 
 def _positions(function: Callable[..., Any], names: Sequence[str], option: str) -> tuple[int, ...]:
     """The positions of named arguments that may be passed by position."""
     if not names:
         return ()
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     positions = []
     for name in names:

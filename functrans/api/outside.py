@@ -14,7 +14,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from functrans.api.arguments import name_of
@@ -219,37 +219,33 @@ class Outside:
         values = state.values()
         return state, state.first if values is None else values
 
-    @contextmanager
-    def compared(self, paths: set[int]) -> Iterator[None]:
+    def compared(self, paths: set[int]) -> AbstractContextManager[None]:
         """Turn input arrays into compared constants, since the function does not accept tracers.
 
         If it fails with constants, too, that was not the reason, and they become inputs again.
         """
-        self._compared |= paths
-        self._forget()
-        try:
-            yield
-        except BaseException:
-            self._compared -= paths
-            self._forget()
-            raise
+        return self._extended(self._compared, paths)
 
     def constants(self, state: State) -> set[int]:
         """The paths to the arrays that are constants and may become inputs."""
         return state.copies.keys() - self._changed - self._compared
 
-    @contextmanager
-    def lifted(self, paths: set[int]) -> Iterator[None]:
+    def lifted(self, paths: set[int]) -> AbstractContextManager[None]:
         """Turn constants into input arrays, since plain arrays do not accept tracers.
 
         If it fails with inputs, too, that was not the reason, and they become constants again.
         """
-        self._changed |= paths
+        return self._extended(self._changed, paths)
+
+    @contextmanager
+    def _extended(self, known: set[int], paths: set[int]) -> Iterator[None]:
+        """Add paths to a set, and take them out again if an error occurs."""
+        known |= paths
         self._forget()
         try:
             yield
         except BaseException:
-            self._changed -= paths
+            known -= paths
             self._forget()
             raise
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from functrans.api.arguments import aval_of_leaf, name_of
-from functrans.api.compressed import assembled
+from functrans.api.compressed import structure_of
 from functrans.api.jacobians import shapes
 from functrans.api.linearization import Point, is_tracer, run_derivative
 from functrans.api.problem import Problem
@@ -28,6 +28,7 @@ from functrans.ir.primitive import current
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import cast, made, reshape
 from functrans.ops.calls.custom import is_reverse_only
+from functrans.ops.control.layout import spread
 from functrans.ops.dependence import Pattern, stacked
 from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
@@ -53,6 +54,7 @@ from functrans.transform.forward import variables
 from functrans.transform.jacobian import forward_lanes, reverse_lanes
 from functrans.transform.sparsity import patterns
 from functrans.transform.split import split
+from functrans.tree.compare import Structure
 
 Sides = Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
 """The shape and dtype of each leaf of the results, or of the arguments."""
@@ -74,10 +76,10 @@ class Plan(NamedTuple):
 def pattern_of(point: Point, name: str) -> Pattern:
     """The sparsity pattern of the derivative at a point, of a function of that name."""
     linear = point.linear
-    found = iter(patterns(linear.graph, _known(point, name)))
+    found = patterns(linear.graph, _known(point, name))
     width = sum(prod(aval.shape) for aval in linear.graph.in_avals[len(linear.residuals) :])
     sizes, flags = _heights(point), linear.nonzero[: point.count]
-    whole = stacked([next(found) if flag else None for flag in flags], sizes)
+    whole = stacked(spread(found, flags), sizes)
     pattern = csr_array((sum(sizes), width), dtype=bool) if whole is None else whole
     pattern.sum_duplicates()
     return pattern
@@ -325,6 +327,10 @@ def _cyclic(count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
     return reshape(vectors, shape=(count, *shape))
 
 
+_structures: Table[int, tuple[Pattern, Structure]] = Table(64)
+"""Pytrees of matrices, by the id of their pattern, which the entry keeps alive."""
+
+
 def _divided(
     pattern: Pattern,
     values: Any,
@@ -334,7 +340,11 @@ def _divided(
 ) -> list[list[Any]]:
     """Divide a sparse matrix into blocks, by leaves of the results and arguments."""
     if len(heights) == len(widths) == 1:
-        return [[assembled(pattern, _as(values, dtypes[0]))]]
+        kept = _structures.get(id(pattern))
+        if kept is None:
+            kept = pattern, structure_of(pattern)
+            _structures.remember(id(pattern), kept)
+        return [[kept[1].unflatten([_as(values, dtypes[0])])]]
     numbers = csr_array(
         (np.arange(1, pattern.nnz + 1), pattern.indices, pattern.indptr), pattern.shape
     )
@@ -345,7 +355,7 @@ def _divided(
         for left, width in zip(accumulate(widths, initial=0), widths, strict=False):
             block = rows[:, left : left + width]
             own = gather(values, block.data - 1, axes=(0,))
-            row.append(assembled(block, _as(own, dtype)))
+            row.append(structure_of(block).unflatten([_as(own, dtype)]))
         blocks.append(row)
     return blocks
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.closure_copies import Copies, fixed
-from functrans.api.constants import SMALL, Copy, Same
+from functrans.api.constants import SMALL, Copy
 from functrans.api.flat import Flat
-from functrans.api.kinds import held
+from functrans.api.kinds import Identity, held
 from functrans.api.originals import copied
 from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
@@ -102,7 +102,7 @@ class State:
                     self._holders[place.holder].free(place.position)
                 self.slots.append(place)
             elif isinstance(array, OnDevice) or not may_change(array):
-                walk.signature[place.line] = Same(array)
+                walk.signature[place.line] = Identity(array)
             else:
                 known = earlier.get(path)
                 if known is None or not known.same(array):

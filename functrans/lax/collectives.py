@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import AxesError, ShapeError
-from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.shape import asarray, merged
 from functrans.ops.arrays.structural import astype, move_axis, reshape
 from functrans.ops.collectives import collectives
 from functrans.trace.axes import Axis, along
@@ -177,7 +177,7 @@ def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) ->
     def gather(x: Any, i: Axis) -> Any:
         place = _place(x, axis, "all_gather", more=0 if tiled else 1)
         found = collectives.all_gather(x, i.lane, axis=place, **i.params)
-        return _joined(found, place) if tiled else found
+        return merged(found, place) if tiled else found
 
     _only(axis_name, "all_gather")
     return _each(x, axis_name, "all_gather", gather)
@@ -264,7 +264,7 @@ def all_to_all(
         moved = collectives.all_to_all(parts, i.lane, axis=split, **i.params)
         if not tiled:
             return move_axis(moved, split, concat)
-        return _joined(move_axis(moved, split, concat), concat)
+        return merged(move_axis(moved, split, concat), concat)
 
     _only(axis_name, "all_to_all")
     return _each(x, axis_name, "all_to_all", exchange)
@@ -286,12 +286,6 @@ def _parted(x: Any, axis: int, lanes: Axis, what: str, tiled: bool) -> Any:
             f"{size} lanes of {lanes.name!r}"
         )
     return reshape(x, shape=(*x.shape[:axis], size, extent // size, *x.shape[axis + 1 :]))
-
-
-def _joined(x: Any, axis: int) -> Any:
-    """An array with an axis and the next one merged."""
-    count = prod(x.shape[axis : axis + 2])
-    return reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 2 :]))
 
 
 @boundary

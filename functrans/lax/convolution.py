@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.lax.sliding import dilated, numbers, windows_over
 from functrans.ops.arrays.promotion import dtype_key, result_type
-from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.shape import asarray, merged
 from functrans.ops.arrays.structural import astype, reshape, transpose
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import windows_of
@@ -243,10 +243,7 @@ def _grouped(x: Any, y: Any, specs: ConvDimensionNumbers, groups: _Groups, windo
     if count > 1:
         labels = (*labels[:features], _GROUPS, *labels[features:])
     out = convolve(x, y, (x_labels, y_labels, labels), windows)
-    if count == 1:
-        return out
-    merged = prod(out.shape[features : features + 2])
-    return reshape(out, shape=(*out.shape[:features], merged, *out.shape[features + 2 :]))
+    return out if count == 1 else merged(out, features)
 
 
 def _in_place(spec: Axes, labels: Sequence[int]) -> Axes:

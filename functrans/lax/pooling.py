@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.types import is_float
-from functrans.lax.sliding import numbers, windows_over
+from functrans.lax.sliding import limit, numbers, windows_over
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p, reduce_sum, reshape
@@ -182,7 +181,7 @@ def max_pool(
            [13., 15.]])
     """
     x = asarray(inputs)
-    return _pooled(x, _limit(x.dtype, -1), np.maximum, window_shape, strides, padding)
+    return _pooled(x, limit(x.dtype, -1), np.maximum, window_shape, strides, padding)
 
 
 def min_pool(
@@ -199,7 +198,7 @@ def min_pool(
     array([1., 1.])
     """
     x = asarray(inputs)
-    return _pooled(x, _limit(x.dtype, 1), np.minimum, window_shape, strides, padding)
+    return _pooled(x, limit(x.dtype, 1), np.minimum, window_shape, strides, padding)
 
 
 def avg_pool(
@@ -241,16 +240,6 @@ def avg_pool(
         return total / prod(window_shape)
     ones = np.ones((1, *x.shape[1:-1], 1), total.dtype)
     return total / _pooled(ones, 0, np.add, window_shape, strides, padding)
-
-
-def _limit(dtype: Any, sign: int) -> Any:
-    """A value that is smaller, or larger, than all numbers of a dtype."""
-    if is_float(dtype):
-        return sign * np.inf
-    if dtype.kind == "b":
-        return sign > 0
-    limits = np.iinfo(dtype)
-    return limits.max if sign > 0 else limits.min
 
 
 def _pooled(

@@ -26,7 +26,7 @@ from functrans.lax.staging import (
     staged,
     steady,
 )
-from functrans.ops.arrays.shape import concatenate, read_along, stack
+from functrans.ops.arrays.shape import concatenate, merged, read_along, stack
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.control.layout import cut
 from functrans.ops.control.scan import scan_p
@@ -274,7 +274,7 @@ def _in_segments(
     carry, ys = scan(
         lambda carry, x: segment(carry, x, every), init, tree.map(segmented, xs), whole, reverse
     )
-    ys = tree.map(_joined, ys)
+    ys = tree.map(lambda y: merged(y, 0), ys)
     if left == 0:
         return carry, ys
     carry, last = segment(carry, tree.map(lambda x: x[rest], xs), left)
@@ -297,10 +297,6 @@ def _shown(
     init = (np.int64(0), init)
     (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, every(steps))
     return carry, ys
-
-
-def _joined(y: Any) -> Any:
-    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
 @boundary

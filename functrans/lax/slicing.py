@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.types import Shape, is_float
+from functrans.ir.types import Shape
+from functrans.lax.sliding import limit
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import astype, full_p, inverse, iota, reshape, transpose
@@ -307,7 +309,7 @@ def segment_max(
     >>> lax.segment_max(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
     array([  4., -inf,   2.])
     """
-    return _by_segment(scatter_max, _least, data, segment_ids, num_segments, False)
+    return _by_segment(scatter_max, partial(limit, sign=-1), data, segment_ids, num_segments, False)
 
 
 def segment_min(
@@ -323,15 +325,7 @@ def segment_min(
     >>> lax.segment_min(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
     array([ 3., inf,  2.])
     """
-    return _by_segment(scatter_min, _largest, data, segment_ids, num_segments, False)
-
-
-def _least(dtype: np.dtype[Any]) -> Any:
-    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
-
-
-def _largest(dtype: np.dtype[Any]) -> Any:
-    return np.inf if is_float(dtype) else np.iinfo(dtype).max
+    return _by_segment(scatter_min, partial(limit, sign=1), data, segment_ids, num_segments, False)
 
 
 def _by_segment(

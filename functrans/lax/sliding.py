@@ -6,7 +6,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functrans.errors import ShapeError
+from functrans.ir.types import is_float
 from functrans.ops.convolution.windows import Window
 from functrans.trace.source import located, user_source
 
@@ -24,6 +27,16 @@ def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tup
             f"and is {tuple(given)}{located(user_source())}"
         )
     return found
+
+
+def limit(dtype: Any, sign: int) -> Any:
+    """A value that no number of a dtype is less than (for -1), or larger than (for 1)."""
+    if is_float(dtype):
+        return sign * np.inf
+    if dtype.kind == "b":
+        return sign > 0
+    limits = np.iinfo(dtype)
+    return limits.max if sign > 0 else limits.min
 
 
 def dilated(extent: int, dilation: int) -> int:

@@ -28,16 +28,30 @@ def _is_traced(key: Any) -> bool:
     return holds_tracer(key) or holds_device((key,), {})
 
 
-class _Concatenator:
-    """``np.r_`` and ``np.c_``, with parts that may be traced."""
+class _Indexed:
+    """An object of NumPy's that is called by an index, which may be traced."""
 
     def __init__(self, numpys: Any) -> None:
         self._numpys = numpys
         self.__doc__ = numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
-        if not _is_traced(key):
-            return self._numpys[key]
+        return self._of_traced(key) if _is_traced(key) else self._numpys[key]
+
+    def _of_traced(self, key: Any) -> Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return repr(self._numpys)
+
+
+class _Concatenator(_Indexed):
+    """``np.r_`` and ``np.c_``, with parts that may be traced."""
+
+    def _of_traced(self, key: Any) -> Any:
         parts = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, trans1d = self._numpys.axis, self._numpys.ndmin, self._numpys.trans1d
         if isinstance(parts[0], str):
@@ -49,12 +63,6 @@ class _Concatenator:
         placed = [_placed(part, ndmin, trans1d) for part in parts]
         dtype = common_dtype(*(key for _, key in placed))
         return concatenate([to_dtype(array(x), dtype) for x, _ in placed], axis)
-
-    def __len__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return repr(self._numpys)
 
 
 def _placed(part: Any, ndmin: int, trans1d: int) -> tuple[Any, Any]:
@@ -83,33 +91,20 @@ def _row(part: slice) -> Any:
     return arange(start, part.stop, step)
 
 
-class _Grid:
+class _Grid(_Indexed):
     """``np.mgrid`` and ``np.ogrid``, for known bounds."""
 
-    def __init__(self, numpys: Any, name: str) -> None:
-        self._numpys = numpys
-        self._name = name
-        self.__doc__ = numpys.__doc__
-
-    def __getitem__(self, key: Any) -> Any:
-        if _is_traced(key):
-            refuse(
-                f"np.{self._name} between traced bounds",
-                "write np.meshgrid(np.linspace(a, b, n), ..., indexing='ij')",
-            )
-        return self._numpys[key]
-
-    def __len__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return repr(self._numpys)
+    def _of_traced(self, key: Any) -> Any:
+        refuse(
+            f"np.{'ogrid' if self._numpys.sparse else 'mgrid'} between traced bounds",
+            "write np.meshgrid(np.linspace(a, b, n), ..., indexing='ij')",
+        )
 
 
 r_: Any = _Concatenator(np.r_)
 c_: Any = _Concatenator(np.c_)
-mgrid: Any = _Grid(np.mgrid, "mgrid")
-ogrid: Any = _Grid(np.ogrid, "ogrid")
+mgrid: Any = _Grid(np.mgrid)
+ogrid: Any = _Grid(np.ogrid)
 
 
 def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import TracerIndexError
 from functrans.ir.types import broadcast_shape, is_complex, is_inexact
 from functrans.numpy.arrays import array, astype, common_dtype, flat, known, operand
-from functrans.numpy.define import answers
+from functrans.numpy.define import answers, sizing
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.reductions import all, truth
 from functrans.numpy.sized import nonzero_places
@@ -22,7 +21,6 @@ from functrans.ops.elementwise.compare import equal, less_equal
 from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isfinite, isinf, isnan, signbit
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
 from functrans.trace.views import assign
 
 __all__ = [
@@ -51,16 +49,12 @@ def where(
 
 
 def _known_truth(x: Any, name: str) -> Any:
-    x = array(x)
-    found = known(x)
-    if found is None:
-        raise TracerIndexError(
-            f"how many elements are not 0 is not known, so np.{name} has no shape"
-            f"{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition); or "
-            f"say how many there may be: functrans.numpy.{name}(x, size=n)."
-        )
-    return found
+    return sizing(
+        array(x),
+        f"how many elements are not 0 is not known, so np.{name} has no shape",
+        "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition); or "
+        f"say how many there may be: functrans.numpy.{name}(x, size=n).",
+    )
 
 
 @answers(np.nonzero, beyond=("size", "fill_value"))

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import TracerIndexError
 from functrans.ir.types import is_complex
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
@@ -21,7 +20,6 @@ from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import gather, scatter_add
 from functrans.ops.indexing.within import counted
 from functrans.ops.reductions.sorting import sort
-from functrans.trace.source import located, user_source
 
 __all__ = [
     "bincount", "isin", "trim_zeros", "unique", "unique_all", "unique_counts", "unique_inverse",
@@ -77,13 +75,11 @@ def unique(
 
 
 def _known_different(x: Any, axis: Any, equal_nan: bool) -> tuple[Any, Any, Any, Any]:
-    value = known(x)
-    if value is None:
-        raise TracerIndexError(
-            f"how many different elements there are is not known, so np.unique has no shape"
-            f"{located(user_source())}.\n"
-            "Say how many there may be: functrans.numpy.unique(x, size=n)."
-        )
+    value = sizing(
+        x,
+        "how many different elements there are is not known, so np.unique has no shape",
+        "Say how many there may be: functrans.numpy.unique(x, size=n).",
+    )
     _, first, inverse, counts = np.unique(value, True, True, True, axis, equal_nan=equal_nan)
     found = take_along_one(flat(x) if axis is None else x, first, 0 if axis is None else axis)
     return found, first, inverse, counts
@@ -206,9 +202,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     x = array(filt)
     if trim.lower() not in ("f", "b", "fb", "bf"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
-    truths = known(not_equal(x, 0))
-    if truths is None:
-        refuse("np.trim_zeros of an array whose zeros are not known", "the shape depends on them")
+    what = "np.trim_zeros of an array whose zeros are not known"
+    truths = needed(not_equal(x, 0), what, "the shape depends on them")
     index = [slice(None)] * x.ndim
     for i in axes_of(axis, x.ndim):
         found = np.flatnonzero(truths.any(tuple(j for j in range(x.ndim) if j != i)))

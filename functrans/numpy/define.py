@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
+from functrans.errors import TracerIndexError, UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
-from functrans.numpy.arrays import duplicate
+from functrans.numpy.arrays import duplicate, known
 from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
@@ -186,7 +186,7 @@ _WITHOUT_MEANING: Meaningless = {
 
 
 def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless) -> bool:
-    if value is default or value is getattr(np, "_NoValue", None):
+    if value is default or value is np._NoValue:
         return True
     allowed = meaningless.get(name, (default,))
     if allowed is None:
@@ -207,6 +207,22 @@ def numpy_name(function: Function) -> str:
 def refuse_keyword(function: Function, keyword: str) -> NoReturn:
     """Raise for a keyword that the traced form does not support."""
     refuse(f"{numpy_name(function)}(..., {keyword}=...)", "leave the keyword out")
+
+
+def needed(x: Any, what: str, fix: str) -> Any:
+    """The plain array behind a value, without which there is no traced form of an expression."""
+    value = known(x)
+    if value is None:
+        refuse(what, fix)
+    return value
+
+
+def sizing(x: Any, unknown: str, fix: str) -> Any:
+    """The plain array behind a value that decides the size of a result."""
+    value = known(x)
+    if value is None:
+        raise TracerIndexError(f"{unknown}{located(user_source())}.\n{fix}")
+    return value
 
 
 def refuse(what: str, fix: str) -> NoReturn:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import DtypeError, TracerIndexError
+from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
 from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known
-from functrans.numpy.define import answers
+from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any as any_along
 from functrans.numpy.reductions import argmax, argmin
@@ -99,14 +99,12 @@ def compress(
 
 def _known(condition: Any, name: str) -> Any:
     """A known condition, which determines the size of the result."""
-    truths = known(condition)
-    if truths is None:
-        raise TracerIndexError(
-            f"how many elements np.{name} takes is not known{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, 0.0); or say how many there may "
-            "be: functrans.numpy.compress(condition, x, size=n)."
-        )
-    return truths
+    return sizing(
+        condition,
+        f"how many elements np.{name} takes is not known",
+        "Go on with the whole array: np.where(condition, x, 0.0); or say how many there may "
+        "be: functrans.numpy.compress(condition, x, size=n).",
+    )
 
 
 @answers(np.extract, beyond=("size", "fill_value"))

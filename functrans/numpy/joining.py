@@ -18,10 +18,9 @@ from functrans.numpy.arrays import (
     axis_of,
     check_castable,
     flat,
-    known,
     shape_of,
 )
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.define import answers, needed
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
 from functrans.ops.arrays import structural
@@ -243,12 +242,11 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Repeat each element; the counts must be known during tracing."""
     x, axis = along(array(a), axis)
-    counts = known(repeats)
-    if counts is None:
-        refuse(
-            "np.repeat by a number that is traced",
-            "the result's shape depends on it; make it static, jit(f, static_argnums=...)",
-        )
+    counts = needed(
+        repeats,
+        "np.repeat by a number that is traced",
+        "the result's shape depends on it; make it static, jit(f, static_argnums=...)",
+    )
     positions = np.repeat(np.arange(x.shape[axis]), counts)
     if np.size(counts) == 1:
         return _each(x, int(np.reshape(counts, ())), axis)
@@ -281,13 +279,15 @@ def resize(a: Any, new_shape: Any) -> Any:
     return structural.reshape(read_along(whole, 0, 0, count), shape=sizes)
 
 
+def _position(where: Any, name: str) -> Any:
+    return needed(where, f"np.{name} at a traced position", "the position must be known")
+
+
 @answers(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """Delete slices at indices that are known during tracing."""
     x, axis = along(array(arr), axis)
-    where = obj if isinstance(obj, slice) else known(obj)
-    if where is None:
-        refuse("np.delete at a traced position", "the position must be known")
+    where = obj if isinstance(obj, slice) else _position(obj, "delete")
     if not isinstance(where, slice) and where.size == 0:
         where = where.astype(INDEX)
     return _in_runs([x], np.delete(np.arange(x.shape[axis]), where), axis)
@@ -298,10 +298,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """Insert values at indices that are known during tracing."""
     x, axis = along(array(arr), axis)
     extent = x.shape[axis]
-    where: Any = np.arange(extent)[obj] if isinstance(obj, slice) else known(obj)
-    if where is None:
-        refuse("np.insert at a traced position", "the position must be known")
-    where = np.asarray(where)
+    where = np.arange(extent)[obj] if isinstance(obj, slice) else _position(obj, "insert")
     if where.dtype == bool:
         where = np.flatnonzero(where)
     elif where.size == 0:

@@ -257,12 +257,10 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return products.matmul(x1, x2)
 
 
-if hasattr(np.linalg, "vecdot"):
-
-    @answers(np.linalg.vecdot)
-    def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-        """The inner products of the vectors along an axis."""
-        return products.vecdot(x1, x2, axis)
+@answers(np.linalg.vecdot)
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The inner products of the vectors along an axis."""
+    return products.vecdot(x1, x2, axis)
 
 
 @answers(np.linalg.outer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -188,16 +189,10 @@ def _extended(x: Any, axis: int, width: int, size: int, with_edge: bool) -> Any:
     return x
 
 
-def _reflect(size: int, before: int, after: int) -> Any:
-    period = 2 * size - 2 or 1
+def _mirrored(size: int, before: int, after: int, with_edge: bool) -> Any:
+    period = 2 * (size - (not with_edge)) or 1
     place = np.arange(-before, size + after) % period
-    return np.minimum(place, period - place) if size > 1 else np.zeros_like(place)
-
-
-def _symmetric(size: int, before: int, after: int) -> Any:
-    period = 2 * size
-    place = np.arange(-before, size + after) % period
-    return np.minimum(place, period - 1 - place)
+    return np.minimum(place, period - with_edge - place)
 
 
 def _some(size: int) -> int:
@@ -216,6 +211,6 @@ _STATISTICS = {
 _POSITIONS: dict[str, Callable[[int, int, int], Any]] = {
     "edge": lambda size, before, after: np.clip(np.arange(-before, size + after), 0, size - 1),
     "wrap": lambda size, before, after: np.arange(-before, size + after) % size,
-    "reflect": _reflect,
-    "symmetric": _symmetric,
+    "reflect": partial(_mirrored, with_edge=False),
+    "symmetric": partial(_mirrored, with_edge=True),
 }

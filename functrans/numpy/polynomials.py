@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact, known
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact
+from functrans.numpy.define import answers, needed
 from functrans.numpy.sequences import convolve
 from functrans.ops.arrays.shape import concatenate, read_along, stack
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
@@ -92,12 +92,11 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         quotient.append(remainder[i] / divisor[0])
         rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
         remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
-    leading = known(remainder)
-    if leading is None:
-        refuse(
-            "np.polydiv of polynomials that are not known",
-            "the length of the remainder depends on which coefficients are 0",
-        )
+    leading = needed(
+        remainder,
+        "np.polydiv of polynomials that are not known",
+        "the length of the remainder depends on which coefficients are 0",
+    )
     start = 0
     while start < leading.size - 1 and np.allclose(leading[start], 0, rtol=1e-14):
         start += 1

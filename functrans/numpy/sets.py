@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import TracerIndexError
 from functrans.ir.types import is_inexact
-from functrans.numpy.arrays import array, astype, common_dtype, filled, flat, known
+from functrans.numpy.arrays import array, astype, common_dtype, filled, flat
 from functrans.numpy.counting import isin
-from functrans.numpy.define import answers
+from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.sized import places_of
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import gather
 from functrans.ops.reductions.sorting import argsort, sort
-from functrans.trace.source import located, user_source
 
 __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
 
@@ -47,13 +45,11 @@ def _chosen(name: str, x: Any, wanted: Any, size: Any, fill: Any) -> Any:
             return filled(places.positions.shape, 0 if fill is None else fill, x.dtype)
         values = gather(x, places.positions, axes=(0,))
         return places.or_else(values, values[:1] if fill is None else fill)
-    truths = known(wanted)
-    if truths is None:
-        raise TracerIndexError(
-            f"how many different elements there are is not known, so np.{name} has no shape"
-            f"{located(user_source())}.\n"
-            f"Say how many there may be: functrans.numpy.{name}(x, y, size=n)."
-        )
+    truths = sizing(
+        wanted,
+        f"how many different elements there are is not known, so np.{name} has no shape",
+        f"Say how many there may be: functrans.numpy.{name}(x, y, size=n).",
+    )
     return take_along_one(x, np.flatnonzero(truths), 0)
 
 

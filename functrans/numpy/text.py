@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.numpy.arrays import array, known
 from functrans.numpy.creation import asarray
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.define import answers, needed
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -45,10 +45,8 @@ def min_scalar_type(a: Any, /) -> np.dtype[Any]:
     if a.ndim:
         dtype: np.dtype[Any] = a.dtype
         return dtype
-    value = known(a)
-    if value is None:
-        refuse("np.min_scalar_type of a number that is not known", "its dtype is x.dtype")
-    return np.min_scalar_type(value)
+    what = "np.min_scalar_type of a number that is not known"
+    return np.min_scalar_type(needed(a, what, "its dtype is x.dtype"))
 
 
 @answers(np.require, views=True)

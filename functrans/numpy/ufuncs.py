@@ -204,9 +204,8 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
         refuse(f"np.{name}.reduce", f"only {', '.join(sorted(_ASSOCIATIVE))} are reduced")
     reduction = _REDUCE.get(name) or _combined(ufunc)
     out = keywords.pop("out", None)
-    no_value = getattr(np, "_NoValue", None)
     given = {
-        k: value for k, value in keywords.items() if value is not None and value is not no_value
+        k: value for k, value in keywords.items() if value is not None and value is not np._NoValue
     }
     x = array(x)
     if name in _IN_FLOATS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -11,7 +12,7 @@ import numpy as np
 
 from functrans.api.compile import jit
 from functrans.caches import cached
-from functrans.errors import DtypeError, ShapeError
+from functrans.errors import AxisSizeError, DtypeError, ShapeError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe, is_float
 from functrans.numpy.arrays import shape_of
@@ -99,6 +100,15 @@ def checked_shape(shape: Any, what: str) -> Shape:
             f"{sizes}"
         )
     return sizes
+
+
+def check_enough(wanted: int, count: int, replace: bool, what: str, of: str) -> None:
+    """Raise unless that many can be drawn of ``count`` elements."""
+    if wanted > (math.inf if replace and count else count):
+        raise AxisSizeError(
+            f"{what} was asked for {wanted} of {count} {of}{located(user_source())}: "
+            + ("there is nothing to choose from" if count == 0 else "write replace=True, or fewer")
+        )
 
 
 def _entries(shape: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import AxisSizeError, ShapeError
+from functrans.errors import ShapeError
 from functrans.ir.types import Shape
 from functrans.lax.loops import while_loop
 from functrans.lax.scanning import scan
@@ -24,6 +24,7 @@ from functrans.ops.elementwise.special.gamma import gammaln
 from functrans.random.checks import (
     COUNT,
     INTEGER,
+    check_enough,
     checked_dtype,
     checked_key,
     checked_shape,
@@ -86,11 +87,7 @@ def categorical(
             f"{located(user_source())}, found {shape}"
         )
     count = logits.shape[axis]
-    if prod(shape) and (count == 0 or (not replace and prod(front) > count)):
-        raise AxisSizeError(
-            f"{called} was asked for {prod(front)} of {count} categories{located(user_source())}: "
-            + ("there is nothing to choose from" if count == 0 else "write replace=True, or fewer")
-        )
+    check_enough(prod(front) if prod(own) else 0, count, replace, called, "categories")
     dtype = float_dtype_of(logits)
     return _categorical(key, logits, axis=axis, front=front, replace=bool(replace), dtype=dtype)
 
@@ -164,22 +161,28 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     lam = parameter(lam, FLOAT, shape)
     valid, few = lam >= 0, lam < 10
     first, second = new_keys(key, 2)
-    small = _poisson_by_times(first, np.where(valid & few, lam, 0.0), shape)
+    small = _poisson_by_times(first, np.where(valid & few, lam, 0.0))
     large = _poisson_by_rejection(second, np.where(valid & ~few, lam, 10.0), shape)
     return np.where(valid, np.where(few, small, large), -1).astype(dtype)
 
 
-def _poisson_by_times(key: Any, lam: Any, shape: Shape) -> Any:
-    """The number of exponential times that fit in ``lam`` (Knuth)."""
+def _number_of_waits(
+    key: Any, nothing: Any, waited: Callable[[Any], Any], fits: Callable[[Any], Any]
+) -> Any:
+    """The number of waiting times, made from uniform numbers, whose sum fits."""
 
     def step(state: Any) -> Any:
         key, count, time = state
         key, now = new_keys(key, 2)
-        time = time - np.log1p(-unit(now, shape, FLOAT))
-        return key, count + (time < lam), time
+        time = time + waited(unit(now, nothing.shape, FLOAT))
+        return key, count + fits(time), time
 
-    start = key, lam * 0, lam * 0
-    return while_loop(lambda state: np.any(state[2] < lam), step, start)[1]
+    return while_loop(lambda state: np.any(fits(state[2])), step, (key, nothing, nothing))[1]
+
+
+def _poisson_by_times(key: Any, lam: Any) -> Any:
+    """The number of exponential times that fit in ``lam`` (Knuth)."""
+    return _number_of_waits(key, lam * 0, lambda u: -np.log1p(-u), lambda time: time < lam)
 
 
 def _poisson_by_rejection(key: Any, lam: Any, shape: Shape) -> Any:
@@ -249,15 +252,10 @@ def _binomial_by_waiting(key: Any, n: Any, p: Any) -> Any:
     never = p == 0
     scale = 1 / np.log1p(-np.where(never, 0.5, p))
 
-    def step(state: Any) -> Any:
-        key, count, trials = state
-        key, now = new_keys(key, 2)
-        waiting = np.floor(np.log1p(-unit(now, n.shape, FLOAT)) * scale) + 1
-        trials = trials + np.where(never, np.inf, waiting)
-        return key, count + (trials <= n), trials
+    def waited(u: Any) -> Any:
+        return np.where(never, np.inf, np.floor(np.log1p(-u) * scale) + 1)
 
-    start = key, n * 0, n * 0
-    return while_loop(lambda state: np.any(state[2] <= n), step, start)[1]
+    return _number_of_waits(key, n * 0, waited, lambda trials: trials <= n)
 
 
 def _binomial_by_rejection(key: Any, n: Any, p: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import AxisSizeError, DtypeError, ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import Shape
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort, searchsorted, take, take_along_axis
@@ -16,6 +16,7 @@ from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.elementwise.exponential import log
 from functrans.random.checks import (
     KEY,
+    check_enough,
     checked_key,
     checked_shape,
     float_dtype_of,
@@ -162,12 +163,7 @@ def choice(
         size = a.shape[axis]
     else:
         a, axis = np.arange(size), 0
-    wanted = math.prod(shape)
-    if wanted > (math.inf if replace and size else size):
-        raise AxisSizeError(
-            f"random.choice was asked for {wanted} of {size} elements{located(user_source())}: "
-            + ("there is nothing to choose from" if size == 0 else "write replace=True, or fewer")
-        )
+    check_enough(math.prod(shape), size, replace, "random.choice", "elements")
     if p is None:
         positions = _positions(key, shape=shape, size=size, replace=bool(replace))
     else:

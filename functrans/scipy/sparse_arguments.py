@@ -19,11 +19,12 @@ _traced = lazy("functrans.scipy.sparse.traced:SparseMatrix")
 Aux = tuple[Structure, str, bool]
 """The structure, the format, and whether it is a matrix class (`spmatrix`), not an array."""
 
-CLASSES = {
+FORMATS = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
-    for kind in ("coo", "csc", "csr")
+    for kind in ("bsr", "coo", "csc", "csr", "dia")
     for is_matrix in (False, True)
 }
+"""SciPy's classes, of which those of the formats coo, csc and csr are pytrees."""
 
 
 def children(matrix: Any) -> tuple[tuple[Any], Aux, tuple[str]]:
@@ -51,10 +52,13 @@ def made(aux: Aux, values: Iterable[Any]) -> Any:
         return _traced(structure, own, kind, is_matrix)
     # copies, since SciPy may modify a matrix in place
     parts = own, structure.indices.copy(), structure.indptr.copy()
-    return CLASSES[kind, is_matrix](scipy.sparse.csr_array(parts, shape=structure.shape))
+    by_rows = scipy.sparse.csr_array(parts, shape=structure.shape)
+    by_rows.has_canonical_format = True
+    return by_rows if (kind, is_matrix) == ("csr", False) else FORMATS[kind, is_matrix](by_rows)
 
 
 def register_all() -> None:
     """Register SciPy's sparse classes as pytrees."""
-    for cls in CLASSES.values():
-        register(cls, children, made)
+    for (kind, _), cls in FORMATS.items():
+        if kind in ("coo", "csc", "csr"):
+            register(cls, children, made)

@@ -15,6 +15,7 @@ from functrans.ir.graph import Eqn, Graph, Var, rewriting, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import absent_like, cast
+from functrans.ops.control.layout import spread
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 from functrans.transform.support import Support, Supports, tangent_by_parts
@@ -167,8 +168,7 @@ def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = No
     nonzero: list[bool] = []
 
     def run(*inputs: Any) -> list[Any]:
-        values, given = inputs[: len(known)], iter(inputs[len(known) :])
-        tangents = [next(given) if flag else None for flag in moving]
+        values, tangents = inputs[: len(known)], spread(inputs[len(known) :], moving)
         env = dict(zip(known, values, strict=True))
         outs, dots = push_forward(graph, values[: len(moving)], tangents, env)
         if count is not None:
@@ -208,8 +208,7 @@ def jvp_graph(
     nonzero: list[bool] = []
 
     def run(*inputs: Any) -> list[Any]:
-        primals, given = inputs[: len(moving)], iter(inputs[len(moving) :])
-        tangents = [next(given) if flag else None for flag in moving]
+        primals, tangents = inputs[: len(moving)], spread(inputs[len(moving) :], moving)
         outs, dots = push_forward(graph, primals, tangents, {})
         for i, atom in enumerate(graph.outputs):
             if instantiate is not None and instantiate[i] and dots[i] is None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Literal, Var, prune, rewriting
-from functrans.ops.arrays.structural import place, reduce_sum, zeros, zeros_like
+from functrans.ops.arrays.structural import instantiated, place, reduce_sum
 from functrans.ops.calls.custom import resolved
 from functrans.trace.stage import apply, replay, rewrite
 from functrans.transform.batch import batched_outputs
@@ -47,10 +47,8 @@ def laplacian_graph(graph: Graph, moving: tuple[bool, ...]) -> Graph:
                 first += prod(aval.shape)
             else:
                 given.append(Second(x))
-        return [
-            zeros(atom.aval.shape, atom.aval.dtype) if out.laplacian is None else out.laplacian
-            for out, atom in zip(_outputs(graph, given, count), graph.outputs, strict=True)
-        ]
+        outs = _outputs(graph, given, count)
+        return instantiated([out.laplacian for out in outs], graph.out_avals)
 
     return rewrite(run, graph.in_avals)
 
@@ -82,7 +80,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Second], count: int) -> list[Second]:
     moved = [x for x in inputs if x.tangents is not None]
     first = jvp_graph(single, moving)
     outs = len(single.outputs)
-    laplacians = [zeros_like(x.value) if x.laplacian is None else x.laplacian for x in moved]
+    laplacians = instantiated([x.laplacian for x in moved], [x.value for x in moved])
     found = replay(first.graph, [*values, *laplacians])
     of_laplacians = iter(found[outs:])
 

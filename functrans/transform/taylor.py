@@ -22,6 +22,7 @@ from functrans.ir.primitive import Piecewise
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.custom import resolved
+from functrans.ops.control.layout import spread
 from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
 from functrans.transform.support import deferred
@@ -260,8 +261,8 @@ class _Interpreter:
             every = [*(operands[i] for i in variables), *results]
             needed = [every[i] for i in tangent.needed]
             slopes = [derivative(operands[i]) for i in moving]
-            found = iter(self.outputs(tangent.graph, [*needed, *slopes]))
-            return [next(found) if flag else None for flag in tangent.nonzero]
+            found = self.outputs(tangent.graph, [*needed, *slopes])
+            return spread(found, tangent.nonzero)
 
         def rule(number: int, order: int) -> Any:
             slope = derivatives()[number]

@@ -15,6 +15,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
 from functrans.ir.types import Aval
 from functrans.ops.arrays.masked import Masked, added, applied
 from functrans.ops.arrays.structural import absent_like, cast, is_zeros
+from functrans.ops.control.layout import spread
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
 from functrans.transform.split import split
@@ -70,9 +71,7 @@ def transpose_graph(
 
 def _select(cotangents: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]) -> list[Any]:
     """The cotangents of the wanted outputs; None for those that are not given."""
-    remaining = iter(cotangents)
-    every = [next(remaining) if flag else None for flag in given]
-    return [ct for ct, flag in zip(every, wanted, strict=True) if flag]
+    return [ct for ct, flag in zip(spread(cotangents, given), wanted, strict=True) if flag]
 
 
 def pull_back(graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:

@@ -260,6 +260,12 @@ def read_along(x: Any, axis: int, start: int, size: int, step: int = 1) -> Any:
     return read_slice(x, index=tuple(index))
 
 
+def merged(x: Any, axis: int) -> Any:
+    """An array with an axis and the next one merged."""
+    count = x.shape[axis] * x.shape[axis + 1]
+    return reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 2 :]))
+
+
 def flip(x: Any, *, axes: Sequence[int]) -> Any:
     """``x`` backwards along some axes."""
     index = [(n - 1, n, -1) if i in axes and n > 1 else whole(n) for i, n in enumerate(x.shape)]

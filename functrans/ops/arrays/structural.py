@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -437,6 +437,13 @@ def zeros(shape: Shape, dtype: Any) -> Any:
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array, a tracer or an aval."""
     return zeros(x.shape, x.dtype)
+
+
+def instantiated(values: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """The values, with zeros of the shape and dtype of ``like`` in place of None."""
+    return [
+        zeros_like(x) if value is None else value for value, x in zip(values, like, strict=True)
+    ]
 
 
 absent_p = primitive(

@@ -18,7 +18,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, Var, any_eqn, with_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
-from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.arrays.structural import instantiated, place
 from functrans.ops.calls.call import results_of_graph
 from functrans.ops.calls.constant import Constant, constant
 from functrans.ops.control.layout import check_operands, compact, cut, spread
@@ -246,10 +246,6 @@ def _check_constants(tangents: Sequence[Any], what: str, operands: Sequence[Any]
             )
 
 
-def _instantiated(tangents: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
-    return [zeros_like(x) if t is None else t for t, x in zip(tangents, primals, strict=True)]
-
-
 # -- custom_jvp ------------------------------------------------------------------------------------
 
 
@@ -259,7 +255,7 @@ def _jvp_of_custom_jvp(
 ) -> tuple[Sequence[Any], Sequence[Any]]:  # fmt: skip
     _check_constants(tangents[arguments:], what, primals[arguments:])
     own, moving = primals[:arguments], tangents[:arguments]
-    floating = [t for t, x in zip(_instantiated(moving, own), own, strict=True) if _has_tangent(x)]
+    floating = [t for t, x in zip(instantiated(moving, own), own, strict=True) if _has_tangent(x)]
     results = replay(rule[0], [*primals[len(graph.inputs) :], *own, *floating])
     count = len(graph.outputs)
     dots = iter(results[count:])
@@ -348,7 +344,7 @@ def _jvp_of_custom_vjp(
     results = replay(forward, [*captures, *own])
     count = len(graph.outputs)
     outs, residuals = results[:count], [*captures, *results[count:]]
-    moving = _instantiated(tangents[:arguments], own)
+    moving = instantiated(tangents[:arguments], own)
     dots = iter(
         custom_pullback(
             *residuals,
@@ -373,9 +369,7 @@ def _transpose_pullback(
     what: str,
 ) -> list[Any]:  # fmt: skip
     avals = backward.in_avals[residuals:]
-    given = [
-        zeros_like(aval) if ct is None else ct for ct, aval in zip(cotangents, avals, strict=True)
-    ]
+    given = instantiated(cotangents, avals)
     return [None] * residuals + replay(backward, [*operands[:residuals], *given])
 
 

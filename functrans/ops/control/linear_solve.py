@@ -14,7 +14,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.arrays.structural import instantiated, place
 from functrans.ops.control.layout import check_operands, compact, cut, spread, strong, taking
 from functrans.ops.define import primitive
 from functrans.trace.stage import replay
@@ -64,19 +64,15 @@ def _jvp(
                 right[i] = -t if right[i] is None else right[i] - t
     if all(t is None for t in right):
         return x, right
-    filled = [zeros_like(y) if t is None else t for t, y in zip(right, b, strict=True)]
-    return x, solver.bind(consts, filled)
+    return x, solver.bind(consts, instantiated(right, b))
 
 
 def _transpose(
     solver: Solver, cotangents: Sequence[Any], *operands: Any, transform: Any
 ) -> list[Any]:
     consts, b = cut(operands, solver.n_consts)
-    filled = [
-        zeros_like(aval) if ct is None else ct
-        for ct, aval in zip(cotangents, solver.graph.out_avals, strict=True)
-    ]
-    results = solver.transpose().bind(consts, filled)
+    right = instantiated(cotangents, solver.graph.out_avals)
+    results = solver.transpose().bind(consts, right)
     return [
         *(None for _ in consts),
         *(ct if isinstance(y, Aval) else None for ct, y in zip(results, b, strict=True)),

@@ -22,7 +22,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import GROWS, Aval, interned
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.arrays.structural import instantiated, place, zeros_like
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.control.layout import (
     STEPS,
@@ -112,10 +112,7 @@ def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform:
         c_ct, i_ct, x_ct = cut(results[len(results) - found :], len(c_sums), sum(i_found))
         carry = where(carry_given, spread(i_ct, i_found))
         return [
-            *(
-                zeros_like(a) if ct is None else ct
-                for ct, a in zip(carry, carry_avals, strict=True)
-            ),
+            *instantiated(carry, carry_avals),
             *(total + ct for total, ct in zip(sums, c_ct, strict=True)),
             *x_ct,
         ]
@@ -138,10 +135,7 @@ def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform:
         steps,
         where_not(c_linear, consts),
         [
-            *(
-                zeros_like(aval) if ct is None else ct
-                for ct, aval in zip(where(carry_given, carry_ct), carry_avals, strict=True)
-            ),
+            *instantiated(where(carry_given, carry_ct), carry_avals),
             *(zeros_like(aval) for aval in c_sums),
         ],
         [*where_not(x_linear, xs), *compact(ys_ct)],

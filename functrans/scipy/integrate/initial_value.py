@@ -126,6 +126,7 @@ def solve_ivp(
     several = isinstance(events, (list, tuple))
     watched = [] if events is None else list(events) if several else [events]
     watching = [event_of(event, args if args is not None else ()) for event in watched]
+    times: Any = None
     if t_eval is not None:
         times = double(t_eval)
         ordered = _ordered(times, t0, end)
@@ -139,10 +140,9 @@ def solve_ivp(
     else:
         path = path_of(problem, state, watching)
         if path.length == 0:
-            made = _nowhere(path, None if t_eval is None else times, dense_output)
+            made = _nowhere(path, times, dense_output)
         else:
-            places = None if t_eval is None else times
-            made = _along(problem, path, watching, places, dense_output)
+            made = _along(problem, path, watching, times, dense_output)
     success = ~made.state.failed
     ended = made.ended
     found = known(success)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.scipy.define import quotient
 from functrans.scipy.inside import within_traces
 
 
@@ -31,12 +32,6 @@ def _along_last(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
     return samples, np.diff(places, axis=-1)
 
 
-def _safe_quotient(a: Any, b: Any) -> Any:
-    """The quotient, and 0 where the divisor is 0."""
-    nothing = b == 0
-    return np.where(nothing, 0.0, a / np.where(nothing, 1.0, b))
-
-
 def _parabolas(y: Any, steps: Any) -> Any:
     """The sum of the integrals of the parabolas through samples 0, 1, 2, samples 2, 3, 4, ..."""
     count = y.shape[-1]
@@ -44,10 +39,10 @@ def _parabolas(y: Any, steps: Any) -> Any:
     if not steps.ndim or steps.shape[-1] == 1:
         return np.sum(left + 4.0 * middle + right, axis=-1) * (steps / 3.0)
     h0, h1 = steps[..., 0 : count - 1 : 2], steps[..., 1 : count - 1 : 2]
-    both, product, ratio = h0 + h1, h0 * h1, _safe_quotient(h0, h1)
+    both, product, ratio = h0 + h1, h0 * h1, quotient(h0, h1, 0.0)
     weighed = (
-        left * (2.0 - _safe_quotient(np.ones_like(ratio), ratio))
-        + middle * both * _safe_quotient(both, product)
+        left * (2.0 - quotient(np.ones_like(ratio), ratio, 0.0))
+        + middle * both * quotient(both, product, 0.0)
         + right * (2.0 - ratio)
     )
     return np.sum(both / 6.0 * weighed, axis=-1)
@@ -77,7 +72,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         return 0.5 * whole * (samples[..., 0] + samples[..., 1])
     first = _parabolas(samples[..., :-1], steps if x is None else steps[..., :-1])
     h0, h1 = (steps, steps) if x is None else (steps[..., -2], steps[..., -1])
-    alpha = _safe_quotient(2 * h1**2 + 3 * h0 * h1, 6 * (h1 + h0))
-    beta = _safe_quotient(h1**2 + 3.0 * h0 * h1, 6 * h0)
-    eta = _safe_quotient(h1**3, 6 * h0 * (h0 + h1))
+    alpha = quotient(2 * h1**2 + 3 * h0 * h1, 6 * (h1 + h0), 0.0)
+    beta = quotient(h1**2 + 3.0 * h0 * h1, 6 * h0, 0.0)
+    eta = quotient(h1**3, 6 * h0 * (h0 + h1), 0.0)
     return first + alpha * samples[..., -1] + beta * samples[..., -2] - eta * samples[..., -3]

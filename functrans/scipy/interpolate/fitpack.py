@@ -47,7 +47,7 @@ class UnivariateSpline:
         ext: Any = 0, check_finite: bool = False,
     ) -> None:  # fmt: skip
         name = f"scipy.interpolate.{type(self).__name__}"
-        if self._smooths and (s is None or known(s) is None or known(s) != 0):
+        if self._smooths and (s is None or known(s) != 0):
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
         self._spline = make_interp_spline(x, y, k, check_finite=check_finite)
@@ -121,7 +121,7 @@ def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
     x = inexact(x)
     first, last = spline.ends
     outside = (x < first) | (x > last)
-    if ext == 2 and known(outside) is not None and np.any(known(outside)):
+    if ext == 2 and known(np.any(outside)):
         raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
     if ext == 3 and nu == 0:  # as in SciPy, derivatives are those of the last piece
         return spline(np.clip(x, first, last))
@@ -145,7 +145,7 @@ def splrep(
     np.float64(2.25)
     """
     name = "scipy.interpolate.splrep"
-    if (s is not None and (known(s) is None or known(s) != 0)) or (s is None and w is not None):
+    if (w is not None) if s is None else (known(s) != 0):
         refuse(f"{name}(..., s={s})" if s is not None else f"{name}(..., w=...)", SMOOTHING)
     given = [("xb", xb), ("xe", xe), ("task", task or None), ("t", t), ("per", per or None),
              ("full_output", full_output or None)]  # fmt: skip

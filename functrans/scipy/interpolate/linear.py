@@ -72,9 +72,7 @@ class interp1d:
         default = (
             not extrapolates
             and not isinstance(fill_value, tuple)
-            and bool(
-                np.all(np.isnan(known(fill_value))) if known(fill_value) is not None else False
-            )
+            and bool(known(np.all(np.isnan(fill_value))))
         )
         self._raises = default if bounds_error is None else bounds_error
 

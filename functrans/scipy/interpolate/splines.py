@@ -13,7 +13,7 @@ from functrans.numpy.arrays import axis_of, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.define import double
+from functrans.scipy.define import double, quotient
 from functrans.scipy.interpolate.piecewise import Piecewise, check_periodic, data_of
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
@@ -100,8 +100,7 @@ class BSpline(Piecewise):
         if k == 0:
             return self._like(t, 0.0 * c, 0).derivative(nu - 1)
         width = (t[k + 1 : -1] - t[1 : -k - 1]).reshape(-1, *[1] * (c.ndim - 1))
-        empty = width == 0
-        slopes = k * np.where(empty, 0.0, np.diff(c, axis=0) / np.where(empty, 1.0, width))
+        slopes = k * quotient(np.diff(c, axis=0), width, 0.0)
         return self._like(t[1:-1], slopes, k - 1).derivative(nu - 1)
 
     def antiderivative(self, nu: int = 1) -> BSpline:

@@ -94,7 +94,7 @@ class RectBivariateSpline:
         ky: int = 3, s: Any = 0, maxit: int = 20,
     ) -> None:  # fmt: skip
         name = "scipy.interpolate.RectBivariateSpline"
-        if known(s) is None or known(s) != 0:
+        if known(s) != 0:
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
         self._degrees = (kx, ky)

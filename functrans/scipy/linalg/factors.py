@@ -10,8 +10,8 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.ir.types import real_dtype
-from functrans.numpy.arrays import array, inexact, known
-from functrans.numpy.define import refuse
+from functrans.numpy.arrays import array, inexact
+from functrans.numpy.define import needed, refuse
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import cast, expand_axes, iota
 from functrans.ops.elementwise.compare import equal
@@ -347,12 +347,11 @@ def null_space(A: Any, rcond: Any = None) -> Any:
 def _known_rank(name: str, x: Any, s: Any, rcond: Any) -> int:
     if rcond is None:
         rcond = float(np.finfo(s.dtype).eps) * max(x.shape[-2:])
-    rank = known(fnp.sum(s > fnp.max(s, initial=0.0) * rcond))
-    if rank is None:
-        refuse(
-            f"scipy.linalg.{name} of a matrix whose rank is not known",
-            "its result's shape is the rank: under jit and vmap, take columns of svd's factors",
-        )
+    rank = needed(
+        fnp.sum(s > fnp.max(s, initial=0.0) * rcond),
+        f"scipy.linalg.{name} of a matrix whose rank is not known",
+        "its result's shape is the rank: under jit and vmap, take columns of svd's factors",
+    )
     return int(rank)
 
 

@@ -10,12 +10,11 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, common_dtype, inexact, known
-from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
+from functrans.numpy.arrays import common_dtype, inexact
+from functrans.ops.arrays.structural import astype, broadcast_to, reshape
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg import factorisations as ops
-from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
@@ -27,7 +26,7 @@ from functrans.ops.linalg.matrices import (
     triangle,
 )
 from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p
-from functrans.ops.linalg.svd import svd_p, svdvals_p
+from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
 from functrans.scipy.define import answers, double
 from functrans.scipy.linalg.factors import cho_solve, cholesky_of
@@ -186,21 +185,13 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
             f"not {matrix.shape} and {right.shape}{located(user_source())}"
         )
     dtype = common_dtype(matrix, right)
-    matrix, right = astype(matrix, dtype), astype(right, dtype)
-    columns = right if right.ndim == 2 else expand_axes(right, (1,))
-    values = svd_p(matrix, full=False)[1]
     cutoff = float(np.finfo(dtype).eps) if cond is None else cond
-    x = lstsq_p(matrix, columns, array(cutoff))
-    rank = fnp.sum(values > fnp.max(values, initial=0.0) * cutoff)
-    m, n = matrix.shape
-    of_all = known(rank)
-    if m <= n or (of_all is not None and of_all != n):
-        residues = zeros((0,), dtype)
-    else:
-        rest = columns - product(matrix, x)
-        residues = fnp.sum(abs(rest) ** 2, 0)
-        residues = residues if right.ndim == 2 else residues[0]
-    return x if right.ndim == 2 else reshape(x, shape=(n,)), residues, rank, values
+    x, residues, rank, values = fnp.linalg.lstsq(matrix, right, cutoff)
+    if not residues.size:
+        residues = astype(residues, dtype)
+    elif right.ndim == 1:
+        residues = residues[0]
+    return x, residues, astype(rank, np.int64), values
 
 
 @answers(scipy.linalg.pinv)
@@ -232,14 +223,14 @@ def pinvh(
 
 
 def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    if atol is None and not return_rank:
+        return fnp.linalg.pinv(x, rtol)
     values = stop_gradient(svdvals_p(x))
     largest = fnp.max(values, axis=-1, initial=0.0)
-    if rtol is None:
-        rtol = max(x.shape[-2:]) * float(np.finfo(values.dtype).eps)
-    cutoff = fnp.zeros(x.shape[:-2], values.dtype) + rtol
-    if atol is not None:
-        cutoff = cutoff + atol / fnp.where(largest == 0, 1, largest)
-    inverse = pinv_p(x, cutoff)
+    cutoff = rtol + (0 if atol is None else atol / fnp.where(largest == 0, 1, largest))
+    inverse = fnp.linalg.pinv(x, cutoff)
     if not return_rank:
         return inverse
     return inverse, fnp.sum(values > on_rows(cutoff * largest), axis=-1)

@@ -9,8 +9,8 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, common_dtype, inexact, known
-from functrans.numpy.define import refuse
+from functrans.numpy.arrays import array, common_dtype, inexact
+from functrans.numpy.define import needed
 from functrans.ops.arrays.structural import astype, broadcast_to
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.matrices import above, adjoint, broadcast_leading, product, transposed
@@ -203,12 +203,8 @@ def _equal(x: Any, y: Any, atol: Any, rtol: Any) -> Any:
 @answers(scipy.linalg.bandwidth)
 def bandwidth(a: Any) -> Any:
     """The lower and upper bandwidth of matrices, whose values have to be known."""
-    values = known(array(a) != 0)
-    if values is None:
-        refuse(
-            "scipy.linalg.bandwidth of a matrix whose values are not known",
-            "ask for it outside of jit and vmap",
-        )
+    what = "scipy.linalg.bandwidth of a matrix whose values are not known"
+    values = needed(array(a) != 0, what, "ask for it outside of jit and vmap")
     return scipy.linalg.bandwidth(values.astype(float))
 
 

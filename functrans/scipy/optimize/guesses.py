@@ -17,7 +17,7 @@ from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array
 from functrans.numpy.define import refuse
-from functrans.scipy.define import double
+from functrans.scipy.define import double, quotient
 from functrans.scipy.inside import arguments, within_traces
 from functrans.scipy.optimize.scalar import (
     bisect,
@@ -25,7 +25,6 @@ from functrans.scipy.optimize.scalar import (
     brentq,
     dense_solve,
     implicit,
-    quotient,
     report,
     ridder,
     toms748,
@@ -43,9 +42,9 @@ def _newton(slope: Function, curvature: Function | None = None) -> Function:
         def following(point: Any) -> Any:
             (x,) = point
             value, along = equation(x), slope(x)
-            length = np.where(value == 0, 0.0, quotient(value, along))
+            length = np.where(value == 0, 0.0, quotient(value, along, np.inf))
             if curvature is not None:
-                bend = length * quotient(curvature(x), along) / 2
+                bend = length * quotient(curvature(x), along, np.inf) / 2
                 length = np.where(np.abs(bend) < 1, length / (1 - bend), length)
             return (x - length,)
 
@@ -70,7 +69,7 @@ def _secant(x1: Any) -> Function:
 
         def following(point: Any) -> Any:
             now, f_now, before, f_before = point
-            found = now - f_now * quotient(now - before, f_now - f_before)
+            found = now - f_now * quotient(now - before, f_now - f_before, np.inf)
             found = np.where(f_now == 0, now, found)
             return found, equation(found), now, f_now
 

@@ -26,6 +26,7 @@ from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
     Function,
+    halved,
     largest,
     result_of,
     value_alone,
@@ -62,15 +63,10 @@ def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, 
         along = np.where(uphill, -(slope @ slope), along)
         first = np.where(count == 0, np.minimum(1.0, 1.0 / np.sum(np.abs(slope))), 1.0)
 
-        def too_long(trial: Any) -> Any:
-            length, trial_value = trial
-            return ~(trial_value <= value + 1e-4 * length * along) & (length > 1e-14)
+        def lower(length: Any, trial: Any) -> Any:
+            return trial <= value + 1e-4 * length * along
 
-        def shorter(trial: Any) -> Any:
-            length = trial[0] / 2
-            return length, f(x + length * direction)
-
-        length, _ = while_loop(too_long, shorter, (first, f(x + first * direction)))
+        length, _ = halved(lambda length: f(x + length * direction), first, lower, 1e-14)
         moved = length * direction
         following, following_slope = slope_of(x + moved)
         turned = following_slope - slope
@@ -160,12 +156,12 @@ def minimize(
         )
     found = {"gtol": 1e-5 if tol is None else tol, "maxiter": 200 * guess.size, **(options or {})}
 
-    def descended(x: Any) -> Any:
-        return _descended(function, x, found["gtol"], found["maxiter"])
+    def solve(_: Function, x: Any) -> Any:
+        x, *about = _descended(function, x, found["gtol"], found["maxiter"])
+        return x, about
 
-    x = custom_root(grad(function), guess, lambda f, x: descended(x)[0], dense_solve)
-    _, success, count = map(stop_gradient, descended(guess))
-    return _found(function, x, success, count)
+    x, about = custom_root(grad(function), guess, solve, dense_solve, has_aux=True)
+    return _found(function, x, *about)
 
 
 def _found(function: Function, x: Any, success: Any, count: Any) -> Any:

@@ -19,7 +19,7 @@ from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
-from functrans.scipy.define import double
+from functrans.scipy.define import double, quotient
 from functrans.scipy.inside import arguments, within_traces
 
 Function = Callable[..., Any]
@@ -28,9 +28,9 @@ _result = lazy("scipy.optimize:OptimizeResult")
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def implicit(f: Function, guess: Any, find: Function) -> Any:
+def implicit(f: Function, guess: Any, find: Function, has_aux: bool = False) -> Any:
     """A root found by ``find(f, guess)``, with implicit differentiation of the equation."""
-    return custom_root(f, guess, find, lambda g, y: y / g(np.ones_like(y)))
+    return custom_root(f, guess, find, lambda g, y: y / g(np.ones_like(y)), has_aux)
 
 
 # -- bracketing methods ----------------------------------------------------------------------------
@@ -84,7 +84,11 @@ def _brent(extrapolation: Function) -> Function:
             delta = (xtol + rtol * np.abs(now)) / 2
             half = (block - now) / 2
             found = (f_now == 0) | (np.abs(half) < delta)
-            trial = extrapolation(before, f_before, now, f_now, block, f_block)
+            slope = quotient(f_before - f_now, before - now, np.inf)
+            further = quotient(f_block - f_now, block - now, np.inf)
+            secant = quotient(-f_now * (now - before), f_now - f_before, np.inf)
+            trial = extrapolation(slope, further, f_before, f_now, f_block)
+            trial = np.where(before == block, secant, trial)
             short = 2 * np.abs(trial) < np.minimum(np.abs(previous), 3 * np.abs(half) - delta)
             good = (np.abs(previous) > delta) & (np.abs(f_now) < np.abs(f_before)) & short
             previous, current = np.where(good, current, half), np.where(good, trial, half)
@@ -99,30 +103,13 @@ def _brent(extrapolation: Function) -> Function:
     return find
 
 
-def quotient(a: Any, b: Any) -> Any:
-    """``a / b``; infinite where ``b`` is 0."""
-    nothing = b == 0
-    return np.where(nothing, np.inf, a / np.where(nothing, 1.0, b))
-
-
-def _inverse_quadratic(
-    before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any
-) -> Any:
-    secant = quotient(-f_now * (now - before), f_now - f_before)
-    slope = quotient(f_before - f_now, before - now)
-    further = quotient(f_block - f_now, block - now)
+def _inverse_quadratic(slope: Any, further: Any, f_before: Any, f_now: Any, f_block: Any) -> Any:
     both = further * slope * (f_block - f_before)
-    return np.where(
-        before == block, secant, quotient(-f_now * (f_block * further - f_before * slope), both)
-    )
+    return quotient(-f_now * (f_block * further - f_before * slope), both, np.inf)
 
 
-def _hyperbolic(before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any) -> Any:
-    secant = quotient(-f_now * (now - before), f_now - f_before)
-    slope = quotient(f_before - f_now, before - now)
-    further = quotient(f_block - f_now, block - now)
-    trial = quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further)
-    return np.where(before == block, secant, trial)
+def _hyperbolic(slope: Any, further: Any, f_before: Any, f_now: Any, f_block: Any) -> Any:
+    return quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further, np.inf)
 
 
 _BRACKETED = {
@@ -150,18 +137,16 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
             return double(f(x, *args))
 
         opposite = np.sign(stop_gradient(equation(a))) * np.sign(stop_gradient(equation(b))) <= 0
-        if known(opposite) is not None and not known(opposite):
+        if known(opposite) == np.False_:
             raise ValueError("f(a) and f(b) must have different signs")
 
         def solve(equation: Function, guess: Any) -> Any:
-            root, (found, *_) = find(equation, a, b, xtol, rtol, maxiter)
-            return np.where(opposite & (found | (not disp)), root, np.nan)
+            root, (found, *counts) = find(equation, a, b, xtol, rtol, maxiter)
+            return np.where(opposite & (found | (not disp)), root, np.nan), (found, *counts)
 
-        root = implicit(equation, b, solve)
+        root, (found, iterations, calls) = implicit(equation, b, solve, has_aux=True)
         if not full_output:
             return root
-        _, counts = find(lambda x: stop_gradient(equation(x)), a, b, xtol, rtol, maxiter)
-        found, iterations, calls = counts
         return root, report(root, found & opposite, iterations, calls, name)
 
     public.__name__ = public.__qualname__ = name

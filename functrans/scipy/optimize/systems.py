@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from functrans.api.jacobians import jacfwd
-from functrans.api.recompute import stop_gradient
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.scipy.define import double
@@ -19,6 +18,7 @@ from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
     Function,
+    halved,
     largest,
     result_of,
     value_alone,
@@ -36,15 +36,10 @@ def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]
         direction = np.linalg.solve(slopes + np.where(singular, 1e-8, 0.0) * np.eye(x.size), value)
         size = np.sum(value**2)
 
-        def too_long(trial: Any) -> Any:
-            length, value = trial
-            return ~(np.sum(value**2) < size) & (length > 1e-10)
+        def smaller(length: Any, trial: Any) -> Any:
+            return np.sum(trial**2) < size
 
-        def halved(trial: Any) -> Any:
-            length = trial[0] / 2
-            return length, f(x - length * direction)
-
-        length, following = while_loop(too_long, halved, (1.0, f(x - direction)))
+        length, following = halved(lambda length: f(x - length * direction), 1.0, smaller, 1e-10)
         small = largest(length * direction) <= tol * (1 + largest(x))
         return x - length * direction, following, small, count + 1
 
@@ -104,13 +99,12 @@ def root(
     tolerance = found.get("xtol", 1.49012e-08) if tol is None else tol
 
     def solve(f: Function, x: Any) -> Any:
-        return _newton(f, x, tolerance, found["maxiter"])[0]
+        x, *about = _newton(f, x, tolerance, found["maxiter"])
+        return x, about
 
-    x = custom_root(equation, guess, solve, dense_solve)
-    residual = equation(x)
-    _, success, count = map(stop_gradient, _newton(equation, guess, tolerance, found["maxiter"]))
+    x, (success, count) = custom_root(equation, guess, solve, dense_solve, has_aux=True)
     return result_of(
-        x=x, fun=residual, success=success, status=np.where(success, 1, 5), nit=count,
+        x=x, fun=equation(x), success=success, status=np.where(success, 1, 5), nit=count,
         message=said_of(
             success, "The solution converged.", "The iteration is not making progress."
         ),

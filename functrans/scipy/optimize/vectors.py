@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
+from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.shape import holds_tracer
@@ -26,6 +27,21 @@ def vector(x0: Any) -> Any:
 def largest(x: Any) -> Any:
     """The largest absolute value of an element."""
     return np.max(np.abs(x))
+
+
+def halved(
+    at: Function, length: Any, accepted: Callable[[Any, Any], Any], least: float
+) -> tuple[Any, Any]:
+    """The first accepted one of repeatedly halved steps, at least a length, and the value there."""
+
+    def too_long(trial: Any) -> Any:
+        return ~accepted(*trial) & (trial[0] > least)
+
+    def shorter(trial: Any) -> Any:
+        return trial[0] / 2, at(trial[0] / 2)
+
+    found: tuple[Any, Any] = while_loop(too_long, shorter, (length, at(length)))
+    return found
 
 
 def value_alone(out: Any, jac: Any) -> Any:

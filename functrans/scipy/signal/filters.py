@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.lax.scanning import scan
-from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact, known
+from functrans.numpy.arrays import array, astype, axis_of, common_dtype, flat, inexact, known
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import reshape, zeros
@@ -23,10 +23,9 @@ __all__ = ["lfilter", "lfilter_zi", "lfiltic", "sosfilt"]
 
 
 def _floats(*given: Any) -> list[Any]:
-    """Convert arrays to their common floating-point dtype."""
-    found = [inexact(x) for x in given]
-    dtype = common_dtype(*found)
-    return [astype(x, dtype) for x in found]
+    """Convert arrays to their common floating-point dtype; None remains."""
+    dtype = common_dtype(*(inexact(x) for x in given if x is not None))
+    return [x if x is None else astype(array(x), dtype) for x in given]
 
 
 def _coefficients(b: Any, a: Any) -> tuple[Any, Any]:
@@ -79,10 +78,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> grad(last)(0.5)            # of 1 + decay + decay**2
     np.float64(2.0)
     """
-    if zi is None:
-        b, a, x = _floats(b, a, x)
-    else:
-        b, a, x, zi = _floats(b, a, x, zi)
+    b, a, x, zi = _floats(b, a, x, zi)
     axis = axis_of(axis, x.ndim)
     b, a_given = flat(b), flat(a)
     for name, given in (("b", b), ("a", a_given)):
@@ -109,12 +105,16 @@ def _state(zi: Any, shape: tuple[int, ...], axis: int) -> Any:
     fits = zi.ndim == len(shape) and all(
         n == of if isinstance(of, int) else n in of for n, of in zip(zi.shape, sizes, strict=True)
     )
+    _check_state(zi, shape, fits)
+    return broadcast_to(zi, shape)
+
+
+def _check_state(zi: Any, shape: tuple[int, ...], fits: bool) -> None:
     if not fits:
         raise ShapeError(
             f"the state zi of a filter must have the shape {shape}{located(user_source())}, and "
             f"has {zi.shape}"
         )
-    return broadcast_to(zi, shape)
 
 
 def _direct_form(b: Any, a: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
@@ -197,8 +197,8 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     >>> jit(lambda y: signal.lfiltic([1.0], [1.0, -0.5], y))(np.array([4.0]))
     array([2.])
     """
-    b, a, y, *given = _floats(b, a, y, *(() if x is None else (x,)))
-    x = given[0] if given else zeros((0,), y.dtype)
+    b, a, y, x = _floats(b, a, y, x)
+    x = zeros((0,), y.dtype) if x is None else x
     b, a = _coefficients(b, a)
     order = a.size - 1
     past = [_lengthened(flat(z)[:order], order) for z in (x, y)]
@@ -250,19 +250,13 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> jit(signal.sosfilt)(sos, np.array([4.0, 0.0, 0.0]))
     array([4., 2., 1.])
     """
-    if zi is None:
-        sos, x = _floats(sos, x)
-    else:
-        sos, x, zi = _floats(sos, x, zi)
+    sos, x, zi = _floats(sos, x, zi)
     sos = _sections(sos)
     axis = axis_of(axis, x.ndim)
     count = sos.shape[0]
     shape = (count, *x.shape[:axis], 2, *x.shape[axis + 1 :])
-    if zi is not None and zi.shape != shape:
-        raise ShapeError(
-            f"the state zi of a filter must have the shape {shape}{located(user_source())}, and "
-            f"has {zi.shape}"
-        )
+    if zi is not None:
+        _check_state(zi, shape, zi.shape == shape)
     rows = moveaxis(x, axis, 0)
     start = zeros((count, 2, *rows.shape[1:]), x.dtype) if zi is None else moveaxis(zi, axis + 1, 1)
     steps = [_direct_form(sos[k, :3], sos[k, 3:]) for k in range(count)]

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from functrans.api.compressed import Structure, TracedSparse
+from functrans.api.compressed import Structure
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import filled, known
-from functrans.numpy.define import refuse
+from functrans.numpy.arrays import filled
+from functrans.numpy.define import needed, refuse
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.entries import enter
 from functrans.scipy.sparse.traced import (
-    FORMATS,
     Places,
     SparseMatrix,
     SparseMethods,
@@ -27,6 +26,7 @@ from functrans.scipy.sparse.traced import (
     of_places,
     traced_class,
 )
+from functrans.scipy.sparse_arguments import FORMATS
 from functrans.trace.delegation import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -82,7 +82,7 @@ def holds_traced(x: Any) -> bool:
     """Whether nested lists and tuples contain traced values, or matrices of traced values."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_traced, x))
-    return isinstance(x, (SparseMethods, TracedSparse)) or holds_tracer(x)
+    return isinstance(x, SparseMethods) or holds_tracer(x)
 
 
 def concerned(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -151,10 +151,7 @@ def _plain(places: Any, name: str) -> Any:
         return places
     if isinstance(places, (list, tuple)):
         return [_plain(each, name) for each in places]
-    value = known(places)
-    if value is None:
-        refuse(f"{name} with places that are traced", _INSTEAD)
-    return value
+    return needed(places, f"{name} with places that are traced", _INSTEAD)
 
 
 def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -> None:

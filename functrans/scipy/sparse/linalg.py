@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from functrans.api.compressed import Structure, TracedSparse
+from functrans.api.compressed import Structure
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lax.loops import fori_loop, while_loop
@@ -50,7 +50,7 @@ Solve = Callable[[Any], Any]
 
 def _solver(matrix: Any, name: str) -> Solve:
     """A function from right-hand sides to solutions, which reuses the factors of a matrix."""
-    is_traced = isinstance(matrix, (SparseMethods, TracedSparse))
+    is_traced = isinstance(matrix, SparseMethods)
     if is_traced:
         matrix = as_traced(matrix)
     elif not scipy.sparse.issparse(matrix):
@@ -225,7 +225,7 @@ def cg(
     def squared(r: Any) -> Any:
         return np.vdot(r, r).real
 
-    def iterate(matvec: Solve, b: Any, x: Any) -> tuple[Any, Any]:
+    def iterate(matvec: Solve, b: Any) -> tuple[Any, Any]:
         least = np.maximum(atol, rtol * np.sqrt(squared(b)))
 
         def step(state: Any) -> Any:
@@ -239,21 +239,20 @@ def cg(
         def goes_on(state: Any) -> Any:
             return (np.sqrt(state[3]) > least) & (state[4] < most)
 
-        r = b - matvec(x)
-        x, _, _, size, count = while_loop(goes_on, step, (x, r, r, squared(r), 0))
+        begin = np.zeros_like(b), b, b, squared(b), 0
+        x, _, _, size, count = while_loop(goes_on, step, begin)
         return x, np.where(np.sqrt(size) > least, count, 0)
 
     # with an initial guess, solve for the correction, which is linear in the residual
     rest = b - matvec(start) if x0 is not None else b
-    zero = np.zeros_like(b)
 
     def solve(matvec: Solve, b: Any) -> Any:
-        return iterate(matvec, b, zero)[0]
+        return iterate(matvec, b)[0]
 
     # the transpose of a Hermitian matrix is its conjugate
     is_symmetric = b.dtype.kind == "f"
     x = custom_linear_solve(matvec, rest, solve, None if is_symmetric else solve, is_symmetric)
-    return start + x, iterate(matvec, rest, zero)[1]
+    return start + x, iterate(matvec, rest)[1]
 
 
 qmr = refused("scipy.sparse.linalg:qmr", "use gmres")
@@ -309,7 +308,7 @@ def expm_multiply(
         "scipy.sparse.linalg.expm_multiply",
         [(name, value, "multiply the matrix by each time") for name, value in times],
     )
-    if holds_tracer(A) or isinstance(A, (SparseMethods, TracedSparse)):
+    if holds_tracer(A) or isinstance(A, SparseMethods):
         refuse(
             "scipy.sparse.linalg.expm_multiply of a traced matrix",
             "use functrans.scipy.linalg.expm(A) @ B, with A.toarray() of a sparse A",
@@ -349,7 +348,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     >>> grad(lambda d: norm(diags_array(d), 1))(np.array([-3.0, 2.0]))
     array([-1.,  0.])
     """
-    if not isinstance(x, (SparseMethods, TracedSparse)):
+    if not isinstance(x, SparseMethods):
         return own(scipy.sparse.linalg.norm)(x, ord, axis)
     if ord in (None, "fro") and axis is None:
         return np.linalg.norm(x.data)

@@ -13,24 +13,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from functrans.api.compressed import Structure, TracedSparse
+from functrans.api.compressed import Structure
 from functrans.caches import cached
 from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.numpy.arrays import axes_of, filled, known
 from functrans.ops.indexing.gather import gather, scatter_add
-from functrans.scipy.sparse_arguments import made
+from functrans.scipy.sparse_arguments import FORMATS, made
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.tree.registration import register
 
 Places = Any
 """A SciPy sparse matrix whose elements are the numbers of the stored values, from 1 on."""
-
-FORMATS = {
-    (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
-    for kind in ("bsr", "coo", "csc", "csr", "dia")
-    for is_matrix in (False, True)
-}
 
 
 class SparseMethods:
@@ -61,7 +55,7 @@ class SparseMethods:
         return places.asformat(self._kind)
 
     shape = property(lambda self: self._structure.shape)
-    data = property(lambda self: _taken(self._values, self._places.data))
+    data = property(lambda self: self._in_order())
     indices = property(lambda self: self._places.indices)
     indptr = property(lambda self: self._places.indptr)
     row = property(lambda self: self._places.tocoo().row)
@@ -71,6 +65,10 @@ class SparseMethods:
     nnz = size = property(lambda self: len(self._structure.indices))
     format = property(lambda self: self._kind)
     T = property(lambda self: self.transpose())
+
+    def _in_order(self) -> Any:
+        """The values in the order of the format; of many matrices, if `vmap` has computed them."""
+        return self._values if self._kind == "csr" else _taken(self._values, self._places.data)
 
     def _with(self, values: Any) -> SparseMatrix:
         return SparseMatrix(self._structure, values, self._kind, self._is_matrix)
@@ -367,8 +365,7 @@ def _is_number(x: Any) -> bool:
 
 def is_sparse(x: Any) -> bool:
     """Whether an object is a sparse matrix, SciPy's or one with traced values."""
-    kinds = SparseMethods, TracedSparse, scipy.sparse.sparray, scipy.sparse.spmatrix
-    return isinstance(x, kinds)
+    return isinstance(x, (SparseMethods, scipy.sparse.sparray, scipy.sparse.spmatrix))
 
 
 def _refuse(what: str) -> Any:
@@ -409,8 +406,6 @@ def as_traced(matrix: Any) -> SparseMatrix:
     """Convert any sparse matrix to one with traced values."""
     if isinstance(matrix, SparseMethods):
         return SparseMatrix(matrix._structure, matrix._values, matrix._kind, matrix._is_matrix)
-    if isinstance(matrix, TracedSparse):
-        return SparseMatrix(matrix._structure, matrix.data)
     by_rows = scipy.sparse.csr_array(matrix).copy()
     by_rows.sum_duplicates()
     structure = Structure(by_rows.shape, by_rows.indptr, by_rows.indices)

@@ -17,13 +17,12 @@ from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.numpy.linalg import inv
 from functrans.numpy.norms import norm
-from functrans.numpy.reductions import max, mean, sum, var
+from functrans.numpy.reductions import max, mean, root, sum, var
 from functrans.numpy.sequences import cov
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, quotient
 from functrans.scipy.entries import of_scipys
 from functrans.trace.source import located, user_source
 
@@ -63,9 +62,7 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 
 def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    apart, size = np.abs(u - v), np.abs(u) + np.abs(v)
-    nothing = equal(size, 0)
-    return sum(_weighted(select(nothing, 0.0, apart / select(nothing, 1.0, size)), w), axis=-1)
+    return sum(_weighted(quotient(np.abs(u - v), np.abs(u) + np.abs(v), 0.0), w), axis=-1)
 
 
 def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
@@ -89,9 +86,7 @@ def _correlation(u: Any, v: Any, w: Any = None) -> Any:
 
 def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
     apart = u - v
-    square = sum(matmul(apart, array(VI)) * apart, axis=-1)
-    nothing = equal(square, 0)
-    return select(nothing, 0.0, sqrt(select(nothing, 1.0, square)))
+    return root(sum(matmul(apart, array(VI)) * apart, axis=-1))
 
 
 _METRICS: dict[str, Callable[..., Any]] = {

@@ -13,6 +13,7 @@ from functrans.scipy.entries import enter as _enter
 from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
+from functrans.scipy.stats import derived as _derived
 from functrans.scipy.stats import discrete as _discrete
 from functrans.scipy.stats import frequencies as _frequencies
 from functrans.scipy.stats import intervals as _intervals
@@ -35,6 +36,7 @@ _ROWS = (
     *_positive_axis.ROWS,
     *_intervals.ROWS,
     *_densities.ROWS,
+    *_derived.ROWS,
     *_discrete.ROWS,
     *_counted.ROWS,
 )

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import known
-from functrans.numpy.define import refuse
+from functrans.numpy.define import needed
 from functrans.numpy.reductions import max as largest
 from functrans.numpy.reductions import sum
 from functrans.ops.elementwise.choice import select
@@ -27,12 +26,11 @@ from functrans.scipy.stats.standard import one
 
 def _outcomes(name: str, most: Any) -> Any:
     """The outcomes from 0 to the largest possible one."""
-    found = known(largest(most))
-    if found is None:
-        refuse(
-            f"scipy.stats.{name} with a traced number of outcomes",
-            "it is a sum over all of them: pass their number as a plain int",
-        )
+    found = needed(
+        largest(most),
+        f"scipy.stats.{name} with a traced number of outcomes",
+        "it is a sum over all of them: pass their number as a plain int",
+    )
     return np.arange(0.0, float(found) + 1)
 
 

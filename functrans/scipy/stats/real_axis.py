@@ -246,13 +246,6 @@ ROWS: tuple[Row, ...] = (
         mean=lambda: EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
     ),
     Row(
-        "gumbel_l", **ON_REALS,
-        logpdf=lambda x: x - exp(x), cdf=lambda x: -expm1(-vanishing(exp(x))),
-        logsf=lambda x: -exp(x),
-        ppf=lambda q: log(-log1p(-q)), isf=lambda q: log(-log(q)),
-        mean=lambda: -EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
-    ),
-    Row(
         "hypsecant", **ON_REALS,
         logpdf=lambda x: LOG2 - LOG_PI - logaddexp(x, -x),
         cdf=_hypsecant_cdf, sf=lambda x: _hypsecant_cdf(-x),

@@ -8,13 +8,20 @@ import scipy.stats
 from functrans import grad, jit, value_and_grad
 from functrans.errors import NotDifferentiableError, UnsupportedNumPyError
 from functrans.scipy import stats
-from functrans.scipy.stats import densities, discrete, intervals, positive_axis, real_axis
+from functrans.scipy.stats import (
+    densities,
+    derived,
+    discrete,
+    intervals,
+    positive_axis,
+    real_axis,
+)
 from functrans.testing import check_grads
 from tests.scipy.comparison import traced
 
 CONTINUOUS = {
     row.name: row
-    for module in (real_axis, positive_axis, intervals, densities)
+    for module in (real_axis, positive_axis, intervals, densities, derived)
     for row in module.ROWS
 }
 DISCRETE = {row.name: row for row in discrete.ROWS}
@@ -82,7 +89,7 @@ def test_but_not_in_the_order_of_a_bessel_function(name):
         grad(logpdf, argnums=1)(1.7, order, *others)
 
 
-@pytest.mark.parametrize("name", [row.name for row in densities.ROWS])
+@pytest.mark.parametrize("name", [row.name for row in (*densities.ROWS, *derived.ROWS)])
 def test_at_the_ends_of_a_support(name):
     args = arguments(CONTINUOUS[name])
     ends = np.array(getattr(scipy.stats, name).support(*args))
