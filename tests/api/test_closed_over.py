@@ -6,8 +6,8 @@ turn. After each statement, the compiled function must agree with the plain one.
 function is ``sum(state * x)``, whose gradient is the state itself.
 """
 
-import ctypes
 import builtins
+import ctypes
 import dataclasses
 import itertools
 import sys
