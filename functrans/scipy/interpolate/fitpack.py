@@ -121,12 +121,14 @@ def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
     x = inexact(x)
     first, last = spline.ends
     outside = (x < first) | (x > last)
+    if not 0 <= nu <= spline.k:
+        raise ValueError(f"a spline of degree {spline.k} has no derivative of order {nu}")
     if ext == 2 and known(outside) is not None and np.any(known(outside)):
         raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
     if ext == 3 and nu == 0:  # as in SciPy, derivatives are those of the last piece
         return spline(np.clip(x, first, last))
     value = spline(x, nu)
-    return np.where(outside, 0.0, value) if ext == 1 else value
+    return value if ext in (0, 3) else np.where(outside, 0.0 if ext == 1 else np.nan, value)
 
 
 def splrep(

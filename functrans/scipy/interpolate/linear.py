@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.api.mapping import vmap
 from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
@@ -68,6 +69,11 @@ class interp1d:
             x, y = x[order], y[order]
         self.x, self.y = x, y
         extrapolates = isinstance(fill_value, str)
+        if extrapolates and bounds_error:
+            raise ValueError(
+                'fill_value="extrapolate" gives a value outside, and bounds_error=True an error: '
+                "leave one of them out"
+            )
         self._fill = self._beyond() if extrapolates else fill_value
         default = (
             not extrapolates
@@ -188,7 +194,7 @@ class RegularGridInterpolator:
         """
         dimensions = len(self.grid)
         if isinstance(xi, tuple):
-            xi = np.stack(np.broadcast_arrays(*map(double, xi)), axis=-1)
+            xi = _stacked(xi)
         elif (xi := double(xi)).ndim == 1:
             xi = xi.reshape(-1, dimensions)
         if xi.shape[-1] != dimensions:
@@ -226,8 +232,7 @@ class RegularGridInterpolator:
             value = evaluated(knots, c, degrees, list(places.T))
         elif method == "pchip":
             values = self._in_order()
-            found = [self._monotone(values, place) for place in places]
-            value = np.stack(found).astype(values.dtype)
+            value = vmap(lambda place: self._monotone(values, place))(places).astype(values.dtype)
         else:
             value = self._between(lower, fractions, tail, method)
         if self._fill is not None:
@@ -288,7 +293,12 @@ def interpn(
     >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([1.5]))
     array([2.5])
     """
-    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+    at = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    return at(_stacked(xi) if isinstance(xi, tuple) else xi)
+
+
+def _stacked(coordinates: Any) -> Any:
+    return np.stack(np.broadcast_arrays(*map(double, coordinates)), axis=-1)
 
 
 class BarycentricInterpolator:

@@ -181,10 +181,20 @@ def _points(points: Any, what: str) -> Any:
     return plain[:, None] if plain.ndim == 1 else plain
 
 
-def _places(xi: Any) -> Any:
+def _places(xi: Any, dimensions: int) -> Any:
+    """Points of shape (..., d): those of one array, or d arrays of coordinates that broadcast."""
+    xi = xi[0] if len(xi) == 1 else xi
     if isinstance(xi, tuple):
         xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
-    return inexact(xi)
+    elif np.ndim(xi) == 1:
+        xi = inexact(xi).reshape(-1, dimensions)
+    places = inexact(xi)
+    if places.shape[-1:] != (dimensions,):
+        raise ValueError(
+            f"the data points have {dimensions} coordinates, so points of shape "
+            f"(..., {dimensions}) are expected, and `xi` has the shape {places.shape}"
+        )
+    return places
 
 
 def _found(find: Any, places: Any) -> Any:
@@ -231,7 +241,7 @@ class LinearNDInterpolator:
 
     def __call__(self, *xi: Any) -> Any:
         """The values at points of shape (..., d), or at d arrays that broadcast."""
-        places = _places(xi if len(xi) > 1 else xi[0])
+        places = _places(xi, self._scale.size)
         triangles = self._triangles
         x = places.reshape(-1, places.shape[-1]) / self._scale
         simplex = _found(triangles.find_simplex, x)
@@ -243,7 +253,7 @@ class LinearNDInterpolator:
         at_corners = take(self._values, corners, axis=0)
         value = np.sum(weights.reshape(*weights.shape, *tail) * at_corners, axis=1)
         value = np.where((simplex < 0).reshape(-1, *tail), self._fill, value)
-        return value.reshape(*places.shape[:-1], *self._values.shape[1:])
+        return value.reshape((*places.shape[:-1], *self._values.shape[1:]))
 
 
 class NearestNDInterpolator:
@@ -269,12 +279,11 @@ class NearestNDInterpolator:
 
     def __call__(self, *xi: Any) -> Any:
         """The values at points of shape (..., d), or at d arrays that broadcast."""
-        places = _places(xi if len(xi) > 1 else xi[0])
+        places = _places(xi, self._scale.size)
         x = places.reshape(-1, places.shape[-1]) / self._scale
         nearest = _found(lambda x: self._tree.query(x)[1], x)
-        return take(self._values, nearest, axis=0).reshape(
-            *places.shape[:-1], *self._values.shape[1:]
-        )
+        shape = *places.shape[:-1], *self._values.shape[1:]
+        return take(self._values, nearest, axis=0).reshape(shape)
 
 
 def griddata(

@@ -157,6 +157,8 @@ def make_interp_spline(
     """
     x, y, axis = data_of(x, y, axis, check_finite)
     if k == 0:
+        if t is not None or bc_type is not None:
+            raise ValueError("a spline of degree 0 has neither t= nor bc_type=: leave them out")
         return _with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
     ends = (None, None) if bc_type in (None, "not-a-knot", "periodic") else bc_type
     ends = (ends, ends) if isinstance(ends, str) else ends
@@ -270,6 +272,8 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
         refuse("scipy.interpolate.make_smoothing_spline(..., lam=None)", "pass lam=")
     x, y, axis = data_of(x, y, axis)
     n = x.shape[0]
+    if n < 5:
+        raise ValueError(f"`x` and `y` must have at least 5 elements, and they have {n}")
     h = np.diff(x)
     one = np.eye(n)
     # the matrices of second differences, and of integrals of products of hat functions
