@@ -83,15 +83,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 @answers(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """The quotient and remainder of two polynomials, if their leading zeros are known."""
-    remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
-    dtype = common_dtype(remainder, divisor)
-    remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
-    steps = max(remainder.shape[0] - divisor.shape[0] + 1, 0)
-    quotient = []
-    for i in range(steps):
-        quotient.append(remainder[i] / divisor[0])
-        rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
-        remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
+    quotient, remainder = divided(u, v)
     leading = known(remainder)
     if leading is None:
         refuse(
@@ -101,4 +93,19 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     start = 0
     while start < leading.size - 1 and np.allclose(leading[start], 0, rtol=1e-14):
         start += 1
-    return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder[start:]
+    return quotient, remainder[start:]
+
+
+def divided(u: Any, v: Any) -> tuple[Any, Any]:
+    """The quotient and the remainder of lower degree, whose leading zeros have derivatives."""
+    remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
+    dtype = common_dtype(remainder, divisor)
+    remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
+    steps = max(remainder.shape[0] - divisor.shape[0] + 1, 0)
+    quotient = []
+    for i in range(steps):
+        quotient.append(remainder[i] / divisor[0])
+        rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
+        remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
+    remainder = remainder[min(steps, remainder.shape[0] - 1) :]
+    return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder

@@ -179,8 +179,9 @@ def promotion_of(numpy: Rule) -> Promotion:
 
 def unwrapped(scipys: Lazy) -> np.ufunc:
     """A ufunc of SciPy's, which is wrapped if SciPy's array-API switch is on."""
-    ufunc = scipys.resolve()
-    return getattr(ufunc, "__wrapped__", ufunc)
+    found = scipys.resolve()
+    ufunc: np.ufunc = getattr(found, "__wrapped__", found)
+    return ufunc
 
 
 def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:

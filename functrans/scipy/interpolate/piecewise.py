@@ -43,6 +43,7 @@ class Piecewise:
             return self.derivative(nu)(x, 0, extrapolate)
         places = array(x)
         flat = inexact(places).reshape(-1)
+        must_be_real(flat, "the points of evaluation")
         first, last = self.ends
         if extrapolate == "periodic":
             flat = first + (flat - first) % (last - first)
@@ -256,6 +257,12 @@ def must_be_finite(x: Any, name: str) -> None:
         raise ValueError(f"`{name}` must contain only finite values.")
 
 
+def must_be_real(x: Any, name: str) -> None:
+    """Raise for complex places, which have no order."""
+    if x.dtype.kind == "c":
+        raise ValueError(f"{name} must be real, and the dtype is {x.dtype}: pass the real part")
+
+
 def check_periodic(y: Any) -> None:
     """Raise if the ends of periodic data are known to differ."""
     plain = known(y)
@@ -274,6 +281,7 @@ def check_real(y: Any, name: str) -> None:
 def data_of(x: Any, y: Any, axis: int, check_finite: bool = True) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
     x, y = double(x), double(y)
+    must_be_real(x, "`x`")
     axis = axis_of(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:

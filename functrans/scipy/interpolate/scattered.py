@@ -107,6 +107,14 @@ class RBFInterpolator:
         self.y, self.d = double(y), double(d)
         if self.y.ndim != 2 or self.d.shape[:1] != self.y.shape[:1]:
             raise ValueError("`y` must be 2-dimensional, with a row for each element of `d`.")
+        if degree is not None and degree < -1:
+            raise ValueError(f"`degree` must be at least -1, and it is {degree}")
+        if np.ndim(epsilon) or np.shape(smoothing) not in ((), self.y.shape[:1]):
+            raise ValueError(
+                f"`epsilon` is a number, and `smoothing` one or an array of shape "
+                f"{self.y.shape[:1]}; their shapes are {np.shape(epsilon)} and "
+                f"{np.shape(smoothing)}"
+            )
         least = _LEAST_DEGREE.get(kernel, -1)
         self.degree = max(least, 0) if degree is None else int(degree)
         self.kernel, self.epsilon, self.smoothing = kernel, epsilon, smoothing
@@ -274,6 +282,8 @@ class NearestNDInterpolator:
     ) -> None:
         plain = _points(x, "NearestNDInterpolator")
         self._scale = np.ptp(plain, axis=0) if rescale else np.ones(plain.shape[1])
+        if np.shape(y)[:1] != plain.shape[:1]:
+            raise ValueError(f"there are {plain.shape[0]} points, and values {np.shape(y)}")
         self._tree = _tree(plain / self._scale, **(tree_options or {}))
         self._values = double(y)
 
