@@ -130,7 +130,7 @@ class InterpolatedUnivariateSpline(UnivariateSpline):
         super().__init__(x, y, w, bbox, k, 0, ext, check_finite)
 
 
-def _extension(ext: Any) -> int:
+def _extension(ext: Any) -> Any:
     """The number of an extrapolation mode."""
     found = _EXTENSIONS.get(ext, ext)
     if found not in _EXTENSIONS.values():

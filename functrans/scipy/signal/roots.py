@@ -20,7 +20,7 @@ __all__ = ["residue", "residuez", "unique_roots"]
 
 scipys = lazy("scipy:signal")
 
-_REDUCTIONS = {"max": np.max, "min": np.min, "mean": np.mean, "avg": np.mean}
+_REDUCTIONS: dict[str, Any] = {"max": np.max, "min": np.min, "mean": np.mean, "avg": np.mean}
 _REDUCTIONS |= {"maximum": np.max, "minimum": np.min}
 
 
@@ -66,7 +66,7 @@ UNTRIMMED = _Untrimmed()
 
 
 def _expansion(name: str, variable: str) -> Any:
-    def function(b: Any, a: Any, tol: float = 1e-3, rtype: str = "avg") -> tuple[Any, Any, Any]:
+    def function(b: Any, a: Any, tol: float = 1e-3, rtype: str = "avg") -> Any:
         end = 0 if variable == "s" else -1
         for letter, x in (("b", b), ("a", a)):
             if holds_tracer(x) and np.ndim(x) and np.size(x) and known(x[end]) == 0:
