@@ -83,6 +83,20 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 @answers(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """The quotient and remainder of two polynomials, if their leading zeros are known."""
+    quotient, remainder = divided(u, v)
+    leading = needed(
+        remainder,
+        "np.polydiv of polynomials that are not known",
+        "the length of the remainder depends on which coefficients are 0",
+    )
+    start = 0
+    while start < leading.size - 1 and np.allclose(leading[start], 0, rtol=1e-14):
+        start += 1
+    return quotient, remainder[start:]
+
+
+def divided(u: Any, v: Any) -> tuple[Any, Any]:
+    """The quotient and the remainder of lower degree, whose leading zeros have derivatives."""
     remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
     dtype = common_dtype(remainder, divisor)
     remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
@@ -92,12 +106,5 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         quotient.append(remainder[i] / divisor[0])
         rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
         remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
-    leading = needed(
-        remainder,
-        "np.polydiv of polynomials that are not known",
-        "the length of the remainder depends on which coefficients are 0",
-    )
-    start = 0
-    while start < leading.size - 1 and np.allclose(leading[start], 0, rtol=1e-14):
-        start += 1
-    return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder[start:]
+    remainder = remainder[min(steps, remainder.shape[0] - 1) :]
+    return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder

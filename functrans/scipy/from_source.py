@@ -23,7 +23,7 @@ FROM_SOURCE = {
     "freqs_zpk freqz freqz_sos freqz_zpk gammatone gauss_spline group_delay hilbert hilbert2 "
     "iircomb iirdesign iirfilter iirnotch iirpeak lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk "
     "lp2lp lp2lp_zpk medfilt minimum_phase normalize order_filter periodogram qspline1d resample "
-    "resample_poly residue residuez savgol_filter sos2tf sos2zpk sosfilt_zi sosfiltfilt sosfreqz "
+    "resample_poly savgol_filter sos2tf sos2zpk sosfilt_zi sosfiltfilt sosfreqz "
     "spectrogram square ss2tf ss2zpk stft tf2sos tf2ss tf2zpk vectorstrength welch wiener zpk2sos "
     "zpk2ss zpk2tf",
     "signal.windows": "chebwin dpss general_cosine general_hamming kaiser kaiser_bessel_derived "

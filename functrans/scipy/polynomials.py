@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.special import orthogonal, spherical
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, double
 from functrans.scipy.entries import enter
 
 __all__ = [
@@ -43,6 +45,7 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
     degrees = known(n)
     if degrees is not None and (degrees < 0).any():
         raise ValueError(f"scipy.special.legendre_p: a degree is not negative; got {degrees.min()}")
+    z = double(z)
     values = [orthogonal.eval_legendre(n, z)]
     factor = 1.0
     for k in range(1, diff_n + 1):
@@ -61,7 +64,9 @@ def legendre_p_all(n: int, z: Any, *, diff_n: int = 0) -> Any:
     >>> special.legendre_p_all(2, 1.0)
     array([[1., 1., 1.]])
     """
-    return stack([legendre_p(degree, z, diff_n=diff_n) for degree in range(n + 1)], axis=1)
+    z = array(z)
+    every = stack([legendre_p(degree, z, diff_n=diff_n) for degree in range(n + 1)], axis=1)
+    return every.astype(np.float32) if z.dtype == np.float32 else every
 
 
 def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
@@ -89,7 +94,7 @@ def assoc_legendre_p(
         refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
     kind = "normed" if norm else "assoc"
     names = f"{kind}_legendre_p", f"{kind}_legendre_p_slope"
-    values = [getattr(spherical, name)(n, m, z) for name in names]
+    values = [getattr(spherical, name)(n, m, double(z)) for name in names]
     return _first_only("scipy.special.assoc_legendre_p", diff_n, values)
 
 
@@ -106,6 +111,7 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     array([0.282095])
     """
     _check_integers("sph_legendre_p", n, m)
+    theta = double(theta)
     values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
     return _first_only("scipy.special.sph_legendre_p", diff_n, values)
 
@@ -124,7 +130,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     _check_integers("sph_harm_y", n, m)
     if diff_n:
         refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
-    return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))
+    return spherical.sph_legendre_p(n, m, double(theta)) * exp(1j * (m * double(phi)))
 
 
 # -- dispatch of SciPy's MultiUFunc objects --------------------------------------------------------

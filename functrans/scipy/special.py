@@ -16,6 +16,7 @@ from functrans.lazily import lazy
 from functrans.numpy import special as _special
 from functrans.numpy.arrays import array, inexact
 from functrans.numpy.define import refuse
+from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.logic import isnan
@@ -25,7 +26,7 @@ from functrans.ops.elementwise.special import bessel as _bessel
 from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, double
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.inside import refuse_options, refused
 from functrans.scipy.polynomials import (
@@ -90,6 +91,12 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_scipy.resolve().__all__})
 
 
+def _beside(n: Any, x: Any) -> Any:
+    """``x`` in the dtype that it has beside an order of which SciPy makes an array."""
+    x = array(x)
+    return astype(x, np.result_type(array(n).dtype, x.dtype, np.float32))
+
+
 # -- gamma, zeta and combinatorial functions -------------------------------------------------------
 
 
@@ -111,7 +118,7 @@ def polygamma(n: Any, x: Any) -> Any:
     >>> grad(lambda x: special.polygamma(0, x))(np.array(1.0)).round(12)
     np.float64(1.644934066848)
     """
-    x = inexact(x)
+    x = _beside(n, x)
     if isinstance(n, (int, np.integer)) and n >= 0:
         return _gamma.digamma(x) if n == 0 else _gamma.polygamma(x, n=int(n))
     order = inexact(n)
@@ -147,7 +154,7 @@ def multigammaln(a: Any, d: int) -> Any:
     >>> float(special.multigammaln(2.0, 1))
     0.0
     """
-    a = inexact(a)
+    a = double(a)
     total = d * (d - 1) * 0.25 * math.log(math.pi)
     for j in range(d):
         total = total + _gamma.gammaln(a - 0.5 * j)
@@ -203,7 +210,11 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """
     if exact or extend != "zero":
         refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
-    n = inexact(n)
+    n = double(n)
+    if n.dtype.kind == "c":
+        raise ValueError(
+            f"scipy.special.factorial: n is real, and has dtype {n.dtype}: write gamma(n + 1)"
+        )
     inside = greater_equal(n, 0) | isnan(n)
     return masked(inside, _gamma.gamma(select(inside, n, 0) + 1))
 
@@ -220,7 +231,13 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """
     if exact or extend != "zero":
         refuse("scipy.special.factorial2 with exact=True or extend=", "leave the keyword out")
-    n = inexact(n)
+    n = array(n)
+    if n.dtype.kind not in "iu":
+        raise ValueError(
+            f"scipy.special.factorial2: n is an integer, and has dtype {n.dtype}: write "
+            ".astype(int)"
+        )
+    n = double(n)
     odd = n - 2 * floor(0.5 * n)
     inside = greater_equal(n, -1)
     half = 0.5 * select(inside, n, 0)
@@ -236,6 +253,7 @@ def _nth_derivative(name: str, function: Any, sign: int, factor: int = 1) -> Any
 
     def derivative(v: Any, z: Any, n: int = 1) -> Any:
         total: Any = 0.0
+        z = _beside(v, z) if n else z
         for k in range(n + 1):
             total = total + sign**k * math.comb(n, k) * function(v - n + 2 * k, z)
         return factor**n * total / 2**n
@@ -262,6 +280,7 @@ def _spherical(name: str, kind: str) -> Any:
     from_order = getattr(spherical, name)
 
     def function(n: Any, z: Any, derivative: bool = False) -> Any:
+        z = double(z)
         return spherical.slopes[name](n, z) if derivative else from_order(n, z)
 
     function.__name__ = function.__qualname__ = name

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special as sc
 
-from functrans import grad, hessian, jit
+from functrans import grad, hessian, jit, vmap
 from functrans.errors import NotDifferentiableError
 from functrans.scipy import special
 
@@ -67,6 +67,39 @@ def test_values_and_dtypes_with_options_are_scipys(name):
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-12)
         assert one.dtype == other.dtype
+
+
+SINGLE = np.float32([0.5, 1.5])
+OF_ORDERS = {
+    "polygamma": lambda m, x: m.polygamma(1, x),
+    "jvp": lambda m, x: m.jvp(1, x),
+    "spherical_jn": lambda m, x: m.spherical_jn(2, x),
+    "legendre_p": lambda m, x: m.legendre_p(2, x),
+    "legendre_p_all": lambda m, x: m.legendre_p_all(2, x),
+    "assoc_legendre_p": lambda m, x: m.assoc_legendre_p(2, 1, x / 4),
+    "sph_harm_y": lambda m, x: m.sph_harm_y(2, 1, x, 0.3),
+    "multigammaln": lambda m, x: m.multigammaln(x + 2, 2),
+    "factorial": lambda m, x: m.factorial(x),
+}
+
+
+@pytest.mark.parametrize("name", OF_ORDERS)
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_narrow_floats_beside_an_order_are_as_wide_as_scipys(name, dtype):
+    function, x = OF_ORDERS[name], SINGLE.astype(dtype)
+    found, expected = vmap(lambda x: function(special, x))(x[None])[0], function(sc, x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f4" else 1e-3)
+
+
+def test_a_double_factorial_of_floats_is_refused_as_by_scipy():
+    with pytest.raises(ValueError, match="non-integer"):
+        sc.factorial2(1.5)
+    words = (
+        r"^scipy.special.factorial2: n is an integer, and has dtype float64: write .astype\(int\)"
+    )
+    with pytest.raises(ValueError, match=words):
+        vmap(special.factorial2)(np.array([1.5]))
 
 
 def test_softplus_into_an_array():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from functrans import grad, is_traced, jit
+from functrans import eval_shape, grad, is_traced, jit
 from functrans.api.dependencies import dependencies
 from functrans.errors import DtypeError
 from functrans.ops import import_all
@@ -19,6 +19,7 @@ from functrans.run.code import definitions
 from functrans.scipy import special
 from functrans.scipy.ufuncs import UFUNCS, StandIn
 from functrans.trace import protocols
+from tests.scipy.comparison import leaves
 
 
 def test_each_ufunc_with_a_traced_form_has_a_stand_in():
@@ -173,6 +174,36 @@ def test_narrow_dtypes_are_computed_in_the_dtype_that_scipy_has(name, dtype):
         found = jit(lambda x, function=function: function(x))(x)
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+INT, HALF, SINGLE = (np.ones(1, dtype) for dtype in ("i1", "f2", "f4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        *itertools.product(
+            ["eval_chebyt", "eval_legendre", "expn", "kn"], [(2, SINGLE), (2, HALF)]
+        ),
+        *itertools.product(["eval_laguerre", "jve", "hankel1", "yn"], [(INT, INT), (HALF, HALF)]),
+        *itertools.product(
+            ["airy", "fresnel", "itairy", "kelvin", "modfresnelp"], [(INT,), (HALF,)]
+        ),
+        *itertools.product(["ellipj", "mathieu_a"], [(INT, SINGLE), (HALF, SINGLE), (2, HALF)]),
+        ("eval_hermite", (2, SINGLE)),
+        ("nrdtrimn", (INT, INT, INT)),
+    ],
+)
+def test_functions_of_several_loops_have_the_dtypes_of_scipys(name, operands):
+    found = eval_shape(lambda *x: getattr(scipy.special, name)(*x), *operands)
+    expected = getattr(scipy.special, name)(*operands)
+    assert [x.dtype for x in leaves(found)] == [x.dtype for x in leaves(expected)]
+
+
+def test_an_order_that_must_be_an_integer_is_refused_as_by_scipy():
+    with pytest.raises(DtypeError, match=r"^eval_hermite is not defined for float64, float64 at "):
+        grad(lambda x: scipy.special.eval_hermite(2.0, x))(0.5)
+    assert grad(lambda x: scipy.special.eval_hermite(2, x))(0.5) == pytest.approx(4.0)
 
 
 def test_no_normal_distribution_has_such_a_quantile():

@@ -125,14 +125,14 @@ _INSTEAD = {
 """What to write where a ufunc is not defined for complex numbers, floats, or bools."""
 
 
-def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
-    """The promotion of a ufunc, which is resolved on first use."""
+def loop_of(resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The dtypes of operands and results of the loop that a ufunc takes for its operands."""
 
     @cached(1024)
-    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    def loop(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
         ufunc = resolve()
         try:
-            loop = ufunc.resolve_dtypes((*_strong(keys), *(None,) * ufunc.nout))
+            return ufunc.resolve_dtypes((*_strong(keys), *(None,) * ufunc.nout))
         except TypeError:
             names = ", ".join(str(np.dtype(key)) for key in keys)
             kinds = {np.dtype(key).kind for key in keys}
@@ -140,9 +140,14 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
             raise DtypeError(
                 f"{ufunc.__name__} is not defined for {names}{located(user_source())}{instead}"
             ) from None
-        return loop[: ufunc.nin]
 
-    return promotion
+    return loop
+
+
+def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The promotion of a ufunc, which is resolved on first use."""
+    loop = loop_of(resolve)
+    return lambda keys: loop(keys)[: len(keys)]
 
 
 def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:

@@ -171,13 +171,17 @@ _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
 def promotion_of(numpy: Rule) -> Promotion:
     """The promotion of a ufunc; for another function, that of `common`."""
     if isinstance(numpy, Lazy):
-        # SciPy's ufuncs are wrapped if its array-API switch is on
-        return scipy_promotion(
-            numpy.name, lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve())
-        )
+        return scipy_promotion(numpy.name, lambda: unwrapped(numpy))
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common
+
+
+def unwrapped(scipys: Lazy) -> np.ufunc:
+    """A ufunc of SciPy's, which is wrapped if SciPy's array-API switch is on."""
+    found = scipys.resolve()
+    ufunc: np.ufunc = getattr(found, "__wrapped__", found)
+    return ufunc
 
 
 def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:

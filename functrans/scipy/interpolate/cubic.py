@@ -45,7 +45,7 @@ class CubicHermiteSpline(PPoly):
         x, values, axis = data_of(x, y, axis)
         slopes = np.moveaxis(inexact(dydx), axis, 0)
         must_be_finite(slopes, "dydx")
-        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+        self._set(*hermite(x, values, slopes, axis, extrapolate))
 
 
 class CubicSpline(CubicHermiteSpline):
@@ -134,7 +134,7 @@ class PchipInterpolator(PPoly):
         x, values, axis = data_of(x, y, axis)
         check_real(values, "PchipInterpolator")
         slopes = _monotone_slopes(x, values)
-        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+        self._set(*hermite(x, values, slopes, axis, extrapolate))
 
 
 def _monotone_slopes(x: Any, y: Any) -> Any:
@@ -188,7 +188,7 @@ class Akima1DInterpolator(PPoly):
         check_real(values, "Akima1DInterpolator")
         slopes = _akima_slopes(x, values, method)
         extrapolate = False if extrapolate is None else extrapolate
-        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
+        self._set(*hermite(x, values, slopes, axis, extrapolate))
 
 
 def _akima_slopes(x: Any, y: Any, method: str) -> Any:

@@ -13,7 +13,13 @@ from functrans.numpy.arrays import inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.scipy.inside import refuse_options
-from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, make_interp_spline
+from functrans.scipy.interpolate.piecewise import must_be_real
+from functrans.scipy.interpolate.splines import (
+    SMOOTHING,
+    BSpline,
+    check_weights,
+    make_interp_spline,
+)
 
 
 class UnivariateSpline:
@@ -50,8 +56,16 @@ class UnivariateSpline:
         if self._smooths and (s is None or known(s) != 0):
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
+        if not 1 <= k <= 5:
+            raise ValueError(f"k should be 1 <= k <= 5, and it is {k}")
+        y = inexact(y)
+        if y.ndim != 1:
+            raise ValueError(f"`y` has one value for each point, not the shape {y.shape}")
+        must_be_real(y, "`y`")
+        if w is not None:
+            check_weights(w, y.shape[0])
         self._spline = make_interp_spline(x, y, k, check_finite=check_finite)
-        self._ext = ext
+        self._ext = _extension(ext)
 
     @classmethod
     def _of(cls, spline: BSpline, ext: Any) -> UnivariateSpline:
@@ -78,7 +92,11 @@ class UnivariateSpline:
 
     def derivatives(self, x: Any) -> Any:
         """The value and all derivatives at a point."""
-        return np.stack([self._spline(x, nu) for nu in range(self._spline.k + 1)])
+        if np.size(x) != 1:
+            raise ValueError(f"the derivatives at one point, not at {np.size(x)}")
+        return np.stack(
+            [_extended(self._spline, np.reshape(x, ()), nu, 2) for nu in range(self._spline.k + 1)]
+        )
 
     def get_knots(self) -> Any:
         """The knots, without the repetitions at the ends."""
@@ -112,21 +130,31 @@ class InterpolatedUnivariateSpline(UnivariateSpline):
         super().__init__(x, y, w, bbox, k, 0, ext, check_finite)
 
 
+def _extension(ext: Any) -> Any:
+    """The number of an extrapolation mode."""
+    found = _EXTENSIONS.get(ext, ext)
+    if found not in _EXTENSIONS.values():
+        raise ValueError(f"ext is one of {_EXTENSIONS}, not {ext!r}")
+    return found
+
+
 _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 
 
 def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
     """The values of a spline, with the given extrapolation mode."""
-    ext = _EXTENSIONS.get(ext, ext)
+    ext = _extension(ext)
     x = inexact(x)
     first, last = spline.ends
     outside = (x < first) | (x > last)
+    if not 0 <= nu <= spline.k:
+        raise ValueError(f"a spline of degree {spline.k} has no derivative of order {nu}")
     if ext == 2 and known(np.any(outside)):
         raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
     if ext == 3 and nu == 0:  # as in SciPy, derivatives are those of the last piece
         return spline(np.clip(x, first, last))
     value = spline(x, nu)
-    return np.where(outside, 0.0, value) if ext == 1 else value
+    return value if ext in (0, 3) else np.where(outside, 0.0 if ext == 1 else np.nan, value)
 
 
 def splrep(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.api.mapping import vmap
 from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
@@ -68,6 +69,13 @@ class interp1d:
             x, y = x[order], y[order]
         self.x, self.y = x, y
         extrapolates = isinstance(fill_value, str)
+        if extrapolates and fill_value != "extrapolate":
+            raise ValueError(f'fill_value is a number, a pair or "extrapolate", not {fill_value!r}')
+        if extrapolates and bounds_error:
+            raise ValueError(
+                'fill_value="extrapolate" gives a value outside, and bounds_error=True an error: '
+                "leave one of them out"
+            )
         self._fill = self._beyond() if extrapolates else fill_value
         default = (
             not extrapolates
@@ -157,8 +165,7 @@ class RegularGridInterpolator:
         self._decreasing: dict[int, Any] = {}  # by dimension: whether its coordinates decrease
         self.grid = tuple(self._increasing(i, double(p)) for i, p in enumerate(points))
         self.method = method
-        if method not in ("linear", "nearest", "pchip", *_GRID_DEGREES):
-            raise ValueError(f"Method '{method}' is not defined")
+        self._check_method(method)
         for i, axis in enumerate(self.grid):
             check_increasing(axis)
             if axis.shape != (self.values.shape[i],):
@@ -166,7 +173,20 @@ class RegularGridInterpolator:
                     f"There are {axis.shape[0]} points and {self.values.shape[i]} values on "
                     f"dimension {i}"
                 )
+        if fill_value is not None and not np.can_cast(
+            np.result_type(fill_value), self.values.dtype, "same_kind"
+        ):
+            raise ValueError("fill_value must be either 'None' or of a type compatible with values")
         self._raises, self._fill = bounds_error, fill_value
+
+    def _check_method(self, method: str) -> None:
+        if method not in ("linear", "nearest", "pchip", *_GRID_DEGREES):
+            raise ValueError(f"Method '{method}' is not defined")
+        fewest = min((axis.shape[0] for axis in self.grid), default=0)
+        if method == "pchip" and fewest < 4:
+            raise ValueError(
+                f"There are {fewest} points in a dimension, and method pchip requires at least 4"
+            )
 
     def _increasing(self, i: int, axis: Any) -> Any:
         """Coordinates of the grid, which are reversed with the values if they decrease."""
@@ -186,7 +206,7 @@ class RegularGridInterpolator:
         """
         dimensions = len(self.grid)
         if isinstance(xi, tuple):
-            xi = np.stack(np.broadcast_arrays(*map(double, xi)), axis=-1)
+            xi = _stacked(xi)
         elif (xi := double(xi)).ndim == 1:
             xi = xi.reshape(-1, dimensions)
         if xi.shape[-1] != dimensions:
@@ -212,10 +232,13 @@ class RegularGridInterpolator:
             raise ValueError("One of the requested xi is out of bounds")
         tail = [1] * (self.values.ndim - dimensions)
         method = method or self.method
+        self._check_method(method)
         if nu is not None and method not in _GRID_DEGREES:
             raise ValueError(
                 f"Can only compute derivatives for methods {tuple(_GRID_DEGREES)}, got {method =}."
             )
+        if nu is not None and (np.shape(nu) != (dimensions,) or min(nu) < 0):
+            raise ValueError(f"nu has a nonnegative order for each of {dimensions} axes, not {nu}")
         if method in _GRID_DEGREES:
             degrees = [_GRID_DEGREES[method]] * dimensions
             knots, c = coefficients(self.grid, self._in_order(), degrees)
@@ -224,8 +247,7 @@ class RegularGridInterpolator:
             value = evaluated(knots, c, degrees, list(places.T))
         elif method == "pchip":
             values = self._in_order()
-            found = [self._monotone(values, place) for place in places]
-            value = np.stack(found).astype(values.dtype)
+            value = vmap(lambda place: self._monotone(values, place))(places).astype(values.dtype)
         else:
             value = self._between(lower, fractions, tail, method)
         if self._fill is not None:
@@ -286,7 +308,12 @@ def interpn(
     >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([1.5]))
     array([2.5])
     """
-    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+    at = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    return at(_stacked(xi) if isinstance(xi, tuple) else xi)
+
+
+def _stacked(coordinates: Any) -> Any:
+    return np.stack(np.broadcast_arrays(*map(double, coordinates)), axis=-1)
 
 
 class BarycentricInterpolator:
@@ -303,6 +330,9 @@ class BarycentricInterpolator:
 
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
         self.xi, yi = inexact(xi), inexact(yi)
+        points = known(self.xi)
+        if points is not None and np.unique(points).size < points.size:
+            raise ValueError("Interpolation points xi must be distinct.")
         self._axis = axis_of(axis, yi.ndim)
         self.yi = np.moveaxis(yi, self._axis, 0)
         gaps = self.xi[:, None] - self.xi + np.eye(self.xi.shape[0])

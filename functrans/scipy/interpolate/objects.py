@@ -30,7 +30,7 @@ _scipys_bpoly = lazy("scipy.interpolate:BPoly")
 
 def _ppoly(scipys: Any) -> PPoly:
     ours = BPoly if isinstance(scipys, _scipys_bpoly.resolve()) else PPoly
-    return ours(scipys.c, scipys.x, scipys.extrapolate, scipys.axis)
+    return ours.construct_fast(scipys.c, scipys.x, scipys.extrapolate, scipys.axis)
 
 
 def _bspline(scipys: Any) -> BSpline:
@@ -90,7 +90,10 @@ _CLASSES: dict[type, tuple[str, Callable[[Any], Any]]] = {
     PchipInterpolator: ("", _ppoly),
     Akima1DInterpolator: ("", _ppoly),
     BSpline: ("__call__ derivative antiderivative integrate", _bspline),
-    UnivariateSpline: ("__call__ derivative antiderivative integral derivatives", _of_fitpack),
+    UnivariateSpline: (
+        "__call__ derivative antiderivative integral derivatives get_knots get_coeffs",
+        _of_fitpack,
+    ),
     InterpolatedUnivariateSpline: ("", _of_fitpack),
     interp1d: ("__call__", _interp1d),
     BarycentricInterpolator: ("__call__", _barycentric),

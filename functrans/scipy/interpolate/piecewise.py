@@ -43,6 +43,7 @@ class Piecewise:
             return self.derivative(nu)(x, 0, extrapolate)
         places = array(x)
         flat = inexact(places).reshape(-1)
+        must_be_real(flat, "the points of evaluation")
         first, last = self.ends
         if extrapolate == "periodic":
             flat = first + (flat - first) % (last - first)
@@ -75,13 +76,13 @@ class PPoly(Piecewise):
     ----------
     c : array of shape (k, m, ...)
         Coefficients of the powers k - 1, ..., 1, 0 of the distance from the left end of each
-        interval.
+        interval; with ``axis``, of shape (..., k, m, ...).
     x : array of shape (m + 1,)
         Breakpoints, in increasing or decreasing order.
     extrapolate : bool or "periodic"
         Whether the first and the last polynomial continue outside; otherwise values there are NaN.
     axis : int
-        The position of the axis of evaluation points in the values.
+        The position of the axis of evaluation points in the values, and of that of powers in ``c``.
 
     Examples
     --------
@@ -96,16 +97,40 @@ class PPoly(Piecewise):
     """
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        c, x = double(c), double(x)
+        if x.ndim != 1 or x.shape[0] < 2:
+            raise ValueError("`x` must be 1-dimensional and have at least 2 elements")
+        if c.ndim < 2 or not 0 <= axis < c.ndim - 1:
+            raise ValueError(
+                f"`c` has the shape {c.shape}: `axis` and the axis after it must be those of the "
+                f"powers and of the intervals, and axis={axis}"
+            )
+        c = np.moveaxis(c, (axis, axis + 1), (0, 1))
+        if c.shape[0] == 0 or c.shape[1] != x.shape[0] - 1:
+            raise ValueError("`c` must have a coefficient of each power for each interval")
+        steps = known(np.diff(x))
+        if steps is not None and not (np.all(steps >= 0) or np.all(steps <= 0)):
+            raise ValueError("`x` must be strictly increasing or decreasing.")
+        self._set(c, x, extrapolate, axis)
+
+    def _set(self, c: Any, x: Any, extrapolate: Any, axis: int) -> None:
         self.c, self.x = double(c), double(x)
         self.extrapolate = True if extrapolate is None else extrapolate
         self.axis = axis
-        if self.x.ndim != 1 or self.x.shape[0] < 2:
-            raise ValueError("`x` must be 1-dimensional and have at least 2 elements")
-        if self.c.ndim < 2 or self.c.shape[1] != self.x.shape[0] - 1:
-            raise ValueError("`c` must have a coefficient of each power for each interval")
+
+    @classmethod
+    def construct_fast(cls, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> PPoly:
+        """The polynomial with coefficients of shape (k, m, ...) for any ``axis``, unchecked."""
+        self = object.__new__(cls)
+        self._set(c, x, extrapolate, axis)
+        return self
 
     def _like(self, c: Any, extrapolate: Any = None) -> PPoly:
-        return PPoly(c, self.x, self.extrapolate if extrapolate is None else extrapolate, self.axis)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        return PPoly.construct_fast(c, self.x, extrapolate, self.axis)
+
+    def _scipys(self) -> Any:
+        return _scipys_ppoly.resolve().construct_fast(self.c, self.x, self.extrapolate, self.axis)
 
     @property
     def ends(self) -> tuple[Any, Any]:
@@ -125,7 +150,7 @@ class PPoly(Piecewise):
         """Other methods are SciPy's, and need plain coefficients."""
         if name.startswith("_") or not {"c", "x"} <= vars(self).keys():
             raise AttributeError(name)
-        return getattr(_scipys_ppoly(self.c, self.x, self.extrapolate, self.axis), name)
+        return getattr(self._scipys(), name)
 
     def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Any = None) -> Any:
         """The points where the polynomial has a value, by SciPy: of plain numbers only."""
@@ -134,8 +159,7 @@ class PPoly(Piecewise):
                 "scipy.interpolate.PPoly.solve (or roots) of traced numbers",
                 "find each root by functrans.scipy.optimize.brentq",
             )
-        scipys = _scipys_ppoly(self.c, self.x, self.extrapolate, self.axis)
-        return scipys.solve(y, discontinuity, extrapolate)
+        return self._scipys().solve(y, discontinuity, extrapolate)
 
     def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
         """The points where the polynomial is 0; see `solve`."""
@@ -172,7 +196,7 @@ class PPoly(Piecewise):
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
         """The integral from a to b."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        whole = PPoly(self.c, self.x, True, self.axis).antiderivative()
+        whole = self._like(self.c, True).antiderivative()
         if extrapolate == "periodic":
             return self._over_periods(whole, a, b)
         bounds = None if extrapolate else False
@@ -197,7 +221,7 @@ class BPoly(PPoly):
             math.comb(degree, n) * np.diff(self.c, n, axis=0)[0] / steps**n
             for n in range(degree, -1, -1)
         ]
-        return PPoly(np.stack(powers), self.x, self.extrapolate, self.axis)
+        return self._like(np.stack(powers))
 
 
 def _increasing(x: Any, t: Any) -> tuple[Any, Any]:
@@ -233,6 +257,12 @@ def must_be_finite(x: Any, name: str) -> None:
         raise ValueError(f"`{name}` must contain only finite values.")
 
 
+def must_be_real(x: Any, name: str) -> None:
+    """Raise for complex places, which have no order."""
+    if x.dtype.kind == "c":
+        raise ValueError(f"{name} must be real, and the dtype is {x.dtype}: pass the real part")
+
+
 def check_periodic(y: Any) -> None:
     """Raise if the ends of periodic data are known to differ."""
     plain = known(y)
@@ -251,6 +281,7 @@ def check_real(y: Any, name: str) -> None:
 def data_of(x: Any, y: Any, axis: int, check_finite: bool = True) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
     x, y = double(x), double(y)
+    must_be_real(x, "`x`")
     axis = axis_of(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:

@@ -107,6 +107,14 @@ class RBFInterpolator:
         self.y, self.d = double(y), double(d)
         if self.y.ndim != 2 or self.d.shape[:1] != self.y.shape[:1]:
             raise ValueError("`y` must be 2-dimensional, with a row for each element of `d`.")
+        if degree is not None and degree < -1:
+            raise ValueError(f"`degree` must be at least -1, and it is {degree}")
+        if np.ndim(epsilon) or np.shape(smoothing) not in ((), self.y.shape[:1]):
+            raise ValueError(
+                f"`epsilon` is a number, and `smoothing` one or an array of shape "
+                f"{self.y.shape[:1]}; their shapes are {np.shape(epsilon)} and "
+                f"{np.shape(smoothing)}"
+            )
         least = _LEAST_DEGREE.get(kernel, -1)
         self.degree = max(least, 0) if degree is None else int(degree)
         self.kernel, self.epsilon, self.smoothing = kernel, epsilon, smoothing
@@ -181,10 +189,20 @@ def _points(points: Any, what: str) -> Any:
     return plain[:, None] if plain.ndim == 1 else plain
 
 
-def _places(xi: Any) -> Any:
+def _places(xi: Any, dimensions: int) -> Any:
+    """Points of shape (..., d): those of one array, or d arrays of coordinates that broadcast."""
+    xi = xi[0] if len(xi) == 1 else xi
     if isinstance(xi, tuple):
         xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
-    return inexact(xi)
+    elif np.ndim(xi) == 1:
+        xi = inexact(xi).reshape(-1, dimensions)
+    places = inexact(xi)
+    if places.shape[-1:] != (dimensions,):
+        raise ValueError(
+            f"the data points have {dimensions} coordinates, so points of shape "
+            f"(..., {dimensions}) are expected, and `xi` has the shape {places.shape}"
+        )
+    return places
 
 
 def _found(find: Any, places: Any) -> Any:
@@ -231,7 +249,7 @@ class LinearNDInterpolator:
 
     def __call__(self, *xi: Any) -> Any:
         """The values at points of shape (..., d), or at d arrays that broadcast."""
-        places = _places(xi if len(xi) > 1 else xi[0])
+        places = _places(xi, self._scale.size)
         triangles = self._triangles
         x = places.reshape(-1, places.shape[-1]) / self._scale
         simplex = _found(triangles.find_simplex, x)
@@ -243,7 +261,7 @@ class LinearNDInterpolator:
         at_corners = take(self._values, corners, axis=0)
         value = np.sum(weights.reshape(*weights.shape, *tail) * at_corners, axis=1)
         value = np.where((simplex < 0).reshape(-1, *tail), self._fill, value)
-        return value.reshape(*places.shape[:-1], *self._values.shape[1:])
+        return value.reshape((*places.shape[:-1], *self._values.shape[1:]))
 
 
 class NearestNDInterpolator:
@@ -264,17 +282,18 @@ class NearestNDInterpolator:
     ) -> None:
         plain = _points(x, "NearestNDInterpolator")
         self._scale = np.ptp(plain, axis=0) if rescale else np.ones(plain.shape[1])
+        if np.shape(y)[:1] != plain.shape[:1]:
+            raise ValueError(f"there are {plain.shape[0]} points, and values {np.shape(y)}")
         self._tree = _tree(plain / self._scale, **(tree_options or {}))
         self._values = double(y)
 
     def __call__(self, *xi: Any) -> Any:
         """The values at points of shape (..., d), or at d arrays that broadcast."""
-        places = _places(xi if len(xi) > 1 else xi[0])
+        places = _places(xi, self._scale.size)
         x = places.reshape(-1, places.shape[-1]) / self._scale
         nearest = _found(lambda x: self._tree.query(x)[1], x)
-        return take(self._values, nearest, axis=0).reshape(
-            *places.shape[:-1], *self._values.shape[1:]
-        )
+        shape = *places.shape[:-1], *self._values.shape[1:]
+        return take(self._values, nearest, axis=0).reshape(shape)
 
 
 def griddata(

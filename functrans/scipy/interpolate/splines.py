@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import axis_of, inexact
+from functrans.numpy.arrays import axis_of, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
@@ -47,11 +47,14 @@ class BSpline(Piecewise):
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
         self.t, c = double(t), double(c)
         self.k = int(k)
+        if self.k != k or k < 0:
+            raise ValueError(f"the degree k is a nonnegative integer, not {k}")
         self.extrapolate = extrapolate
         self.axis = axis_of(axis, c.ndim)
         size = self.t.shape[0] - self.k - 1
         if size < self.k + 1:
             raise ValueError(f"Need at least {2 * k + 2} knots for degree {k}")
+        _check_knots(known(self.t), self.k)
         self.c = np.moveaxis(c, self.axis, 0)
         if self.c.shape[0] < size:
             raise ValueError("Knots, coefficients and degree are inconsistent.")
@@ -127,6 +130,18 @@ class BSpline(Piecewise):
         return whole(b, extrapolate=True) - whole(a, extrapolate=True)
 
 
+def _check_knots(t: Any, k: int) -> None:
+    """Raise for knots that are known and cannot be those of a spline."""
+    if t is None:
+        return
+    if not np.all(np.isfinite(t)):
+        raise ValueError("Knots should not have nans or infs.")
+    if np.any(np.diff(t) < 0):
+        raise ValueError("Knots must be in a non-decreasing order.")
+    if k and t[k] == t[-k - 1]:
+        raise ValueError("Need at least two internal knots.")
+
+
 def interval_of(t: Any, k: int, x: Any) -> Any:
     """The index of the nonempty knot interval that contains each point."""
     first, last = t[k], t[-k - 1]
@@ -156,6 +171,8 @@ def make_interp_spline(
     """
     x, y, axis = data_of(x, y, axis, check_finite)
     if k == 0:
+        if t is not None or bc_type is not None:
+            raise ValueError("a spline of degree 0 has neither t= nor bc_type=: leave them out")
         return _with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
     ends = (None, None) if bc_type in (None, "not-a-knot", "periodic") else bc_type
     ends = (ends, ends) if isinstance(ends, str) else ends
@@ -170,6 +187,9 @@ def make_interp_spline(
         t = _periodic_knots(x, k)
     else:
         t = _repeated(x, x, k) if left or right else _knots(x, k)
+    outside = known((x[0] < t[k]) | (x[-1] > t[-k - 1]))
+    if outside is not None and outside:
+        raise ValueError(f"the data points reach beyond the inner knots t[{k}] to t[{-k - 1}]")
     size = t.shape[0] - k - 1
     count = x.shape[0] + len(left) + len(right) + (k - 1 if periodic else 0)
     if size != count:
@@ -189,6 +209,13 @@ def make_interp_spline(
         values.append(np.zeros((k - 1, values[0].shape[1])))
     c = np.linalg.solve(concatenate(rows), concatenate(values)).reshape(size, *y.shape[1:])
     return _with_axis(BSpline(t, c, k, "periodic" if periodic else True), axis)
+
+
+def check_weights(w: Any, n: int) -> None:
+    """Raise for weights of another shape than (n,), or known not to be positive."""
+    w = inexact(w)
+    if w.shape != (n,) or (known(w) is not None and not np.all(known(w) > 0)):
+        raise ValueError(f"`w` has {n} positive weights, one for each point")
 
 
 def _with_axis(spline: BSpline, axis: int) -> BSpline:
@@ -269,6 +296,12 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
         refuse("scipy.interpolate.make_smoothing_spline(..., lam=None)", "pass lam=")
     x, y, axis = data_of(x, y, axis)
     n = x.shape[0]
+    if n < 5:
+        raise ValueError(f"`x` and `y` must have at least 5 elements, and they have {n}")
+    if known(lam) is not None and known(lam) < 0:
+        raise ValueError(f"`lam` must not be negative, and it is {known(lam)}")
+    if w is not None:
+        check_weights(w, n)
     h = np.diff(x)
     one = np.eye(n)
     # the matrices of second differences, and of integrals of products of hat functions

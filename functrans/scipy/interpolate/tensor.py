@@ -14,6 +14,7 @@ from functrans.numpy.arrays import inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.scipy.inside import refuse_options
+from functrans.scipy.interpolate.piecewise import must_be_real
 from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, interval_of, make_interp_spline
 
 
@@ -97,6 +98,9 @@ class RectBivariateSpline:
         if known(s) != 0:
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
+        if not (1 <= kx <= 5 and 1 <= ky <= 5):
+            raise ValueError(f"the degrees are from 1 to 5, and kx={kx}, ky={ky}")
+        must_be_real(inexact(z), "`z`")
         self._degrees = (kx, ky)
         self._knots, self._c = coefficients((x, y), inexact(z), self._degrees)
 
@@ -115,10 +119,14 @@ class RectBivariateSpline:
         if not grid:
             return self.ev(x, y, dx, dy)
         x, y = np.atleast_1d(inexact(x)), np.atleast_1d(inexact(y))
+        if x.ndim > 1 or y.ndim > 1:
+            raise ValueError("with grid=True, `x` and `y` are vectors: pass grid=False for points")
         return self.ev(x[:, None], y, dx, dy)
 
     def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
         """The values or derivatives at broadcast points."""
+        if dx < 0 or dy < 0:
+            raise ValueError(f"orders of derivatives are not negative, and dx={dx}, dy={dy}")
         (tx, ty), c, (kx, ky) = self._knots, self._c, self._degrees
         places = np.broadcast_arrays(inexact(xi), inexact(yi))
         ends = [(t[k], t[-k - 1]) for t, k in ((tx, kx), (ty, ky))]

@@ -150,6 +150,8 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
     """
     factors, pivots = (array(x) for x in lu_and_piv)
     order = _order_of(pivots)
+    if trans not in (0, 1, 2):
+        raise ValueError(f"trans is 0, 1 or 2, not {trans!r}")
     factors = conj(factors) if trans == 2 else factors
 
     def solve(columns: Any) -> Any:

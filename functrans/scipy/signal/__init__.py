@@ -15,10 +15,12 @@ from functrans.scipy.signal.polyphase import *  # noqa: F403
 from functrans.scipy.signal.polyphase import __all__ as _polyphase
 from functrans.scipy.signal.responses import *  # noqa: F403
 from functrans.scipy.signal.responses import __all__ as _responses
+from functrans.scipy.signal.roots import *  # noqa: F403
+from functrans.scipy.signal.roots import __all__ as _roots
 from functrans.scipy.signal.spectra import *  # noqa: F403
 from functrans.scipy.signal.spectra import __all__ as _spectra
 
-__all__ = [*_convolution, *_filters, *_responses, *_polyphase, *_spectra]
+__all__ = [*_convolution, *_filters, *_responses, *_polyphase, *_roots, *_spectra]
 
 _scipy = _lazy("scipy:signal")
 

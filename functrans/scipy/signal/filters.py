@@ -80,12 +80,14 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """
     b, a, x, zi = _floats(b, a, x, zi)
     axis = axis_of(axis, x.ndim)
-    b, a_given = flat(b), flat(a)
-    for name, given in (("b", b), ("a", a_given)):
-        if given.size == 0:
+    for name, given in (("b", b), ("a", a)):
+        if given.size == 0 or given.ndim > 1:
             raise ValueError(
                 f"Parameter {name} is not a non-empty 1d array, since {name}.shape={given.shape}!"
             )
+    b, a_given = flat(b), flat(a)
+    if known(a_given[0]) == 0:
+        raise ValueError("a[0] of lfilter, the factor of the result, must not be 0")
     order = max(b.size, a_given.size) - 1
     shape = (*x.shape[:axis], order, *x.shape[axis + 1 :])
     if zi is not None:

@@ -12,6 +12,7 @@ from functrans.ops.convolution.windows import Window
 from functrans.scipy.define import answers
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.signal.fits import LINALG
+from functrans.scipy.signal.roots import UNTRIMMED, unique_roots
 from functrans.trace.tracer import Tracer
 
 __all__ = ["upfirdn"]
@@ -22,7 +23,7 @@ def _firwin(*args: Any, **kwargs: Any) -> Any:
     return array(of_scipys("signal", "firwin")(*args, **kwargs))
 
 
-NAMES = {"firwin": _firwin, "linalg": LINALG}
+NAMES = {"firwin": _firwin, "linalg": LINALG, "np": UNTRIMMED, "unique_roots": unique_roots}
 """The replacements for names in SciPy's module of filters and resampling."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.lazily import lazy
 from functrans.numpy import fft
-from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import holds_tracer, read_along
 from functrans.ops.elementwise.choice import select
@@ -69,6 +69,14 @@ def chirp(
     for name, x in (("f0", f0), ("t1", t1), ("f1", f1)):
         if x.ndim:
             raise TypeError(f"{name} of chirp must be a number, and has the shape {x.shape}")
+    ends = known(f0), known(f1)
+    if _METHODS[method] in ("logarithmic", "hyperbolic") and None not in ends:
+        sign = 1 if _METHODS[method] == "hyperbolic" else ends[0] * ends[1]
+        if not all(ends) or sign < 0:
+            raise ValueError(
+                f"f0 and f1 of a {_METHODS[method]} chirp must be nonzero and have the same sign, "
+                f"and f0={ends[0]}, f1={ends[1]}"
+            )
     turns = _TURNS[_METHODS[method]](t, f0, t1, f1, vertex_zero)
     phase = 2 * np.pi * turns + np.deg2rad(phi)
     return np.exp(1j * phase) if complex else np.cos(phase)

@@ -17,7 +17,7 @@ from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
 
 
-def _decided(mask: Any) -> Any:
+def decided(mask: Any) -> Any:
     """The elements of a boolean array as Python booleans, each by a branch."""
     if not holds_tracer(mask):
         return np.asarray(mask)
@@ -46,11 +46,11 @@ class _Deciding:
     argmin = staticmethod(lambda x: _sorted(x)[0])
     argsort = staticmethod(_sorted)
     lexsort = staticmethod(lambda keys: _sorted(*keys[::-1]))
-    isreal = staticmethod(lambda x: _decided(np.imag(x) == 0))
-    nonzero = staticmethod(lambda x: np.nonzero(_decided(x)))
-    flatnonzero = staticmethod(lambda x: np.flatnonzero(_decided(x)))
+    isreal = staticmethod(lambda x: decided(np.imag(x) == 0))
+    nonzero = staticmethod(lambda x: np.nonzero(decided(x)))
+    flatnonzero = staticmethod(lambda x: np.flatnonzero(decided(x)))
     compress = staticmethod(
-        lambda condition, a, axis=None: ours.compress(_decided(condition), a, axis)
+        lambda condition, a, axis=None: ours.compress(decided(condition), a, axis)
     )
 
 
@@ -61,19 +61,19 @@ def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:
         return z, z
     tol = 100 * np.finfo(z.dtype).eps if tol is None else tol
     z = z[_sorted(np.real(z), np.abs(np.imag(z)))]
-    real = _decided(np.abs(np.imag(z)) <= tol * np.abs(z))
+    real = decided(np.abs(np.imag(z)) <= tol * np.abs(z))
     above, below = z[~real], z[~real]
-    up = _decided(np.imag(above) > 0)
+    up = decided(np.imag(above) > 0)
     above, below = above[up], below[~up]
     if above.size == below.size:
         # elements with equal real parts are ordered by their imaginary parts
-        near = _decided(np.diff(np.real(above)) <= tol * np.abs(above[:-1]))
+        near = decided(np.diff(np.real(above)) <= tol * np.abs(above[:-1]))
         runs = np.concatenate([[0], np.cumsum(~near)]) if above.size else np.zeros(0)
         above = above[_sorted(runs, np.abs(np.imag(above)))]
         below = below[_sorted(runs, np.abs(np.imag(below)))]
     if (
         above.size != below.size
-        or _decided(np.abs(above - below.conj()) > tol * np.abs(below)).any()
+        or decided(np.abs(above - below.conj()) > tol * np.abs(below)).any()
     ):
         raise ValueError("Array contains complex value with no matching conjugate.")
     return (above + below.conj()) / 2, np.real(z[real])

@@ -56,6 +56,8 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if p == np.inf:
         return _chebyshev(u, v, w)
+    if p == 0:
+        raise ValueError("p must be greater than 0")
     if p == 2 or w is not None:  # as in SciPy
         u, v = double(u), double(v)
     return norm(u - v if w is None else array(w) ** (1 / p) * (u - v), p, axis=-1)

@@ -19,6 +19,16 @@ def parts(z):
     return z.real, z.imag
 
 
+def test_chirps_and_filters_that_scipy_refuses():
+    for method, f0 in (("log", -1.0), ("hyp", 0.0)):
+        with pytest.raises(ValueError, match="chirp must be nonzero and have the same sign, and"):
+            traced(lambda t, f0=f0, method=method: scipys.chirp(t, f0, 2, 3, method=method))(T)
+    with pytest.raises(ValueError, match=r"^Parameter b is not .*, since b.shape=\(1, 2\)!$"):
+        traced(lambda x: scipys.lfilter([[1.0, 2.0]], [1.0], x))(T)
+    with pytest.raises(ValueError, match=r"^a\[0\] of lfilter, the factor of the result, must not"):
+        traced(lambda x: scipys.lfilter([1.0], [0.0, 1.0], x))(T)
+
+
 @pytest.mark.parametrize("method", ["linear", "q", "lo", "hyperbolic"])
 @pytest.mark.parametrize("options", [{}, {"vertex_zero": False, "phi": 30}])
 @pytest.mark.parametrize("ends", [(1.5, 2.0, 3.0), (2.0, 1.5, 2.0), (3, 2, 1)])

@@ -89,7 +89,7 @@ _SIGNAL = [
     *(("signal.firwin2", (7, EDGES, GAINS), i) for i in (2,)),
     ("signal.minimum_phase", (np.array([0.1, 0.4, 0.9, 0.4, 0.1]),), 0),
     ("signal.square", (np.array([0.1, 4.0]),), 0),
-    *((f"signal.{name}", (B, CUBIC), 0) for name in ("residue", "residuez")),
+    *((f"signal.{name}", (B, CUBIC), i) for name in ("residue", "residuez") for i in (0, 1)),
     *(("signal.deconvolve", (X, B), i) for i in (0, 1)),
     ("signal.hilbert2", (IMAGE,), 0),
     ("signal.wiener", (X, 3), 0),

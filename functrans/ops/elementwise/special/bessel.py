@@ -20,10 +20,8 @@ from functrans import vecmath
 from functrans.ir.primitive import Primitive, bind, not_differentiable
 from functrans.ir.types import is_complex
 from functrans.lazily import lazy
-from functrans.ops.arrays.promotion import promote
 from functrans.ops.elementwise.choice import absolute, or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
-from functrans.ops.elementwise.pointwise import promotion_of
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.gamma import rgamma
@@ -31,11 +29,11 @@ from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
     composed,
     computed,
+    of_reals,
     over,
     part,
     parts,
     ratio,
-    real,
     special,
 )
 from functrans.ops.samples import Domain, reals
@@ -63,7 +61,7 @@ def _cylinder(name: str, **slots: Any) -> Primitive:
 
 
 jv, yv = _cylinder("jv"), _cylinder("yv")
-jve, yve = (_cylinder(name, promotion=real(name)) for name in ("jve", "yve"))
+jve, yve = (_cylinder(name, promotion=of_reals(name)) for name in ("jve", "yve"))
 
 # -- modified --------------------------------------------------------------------------------------
 
@@ -103,7 +101,7 @@ ive: Primitive = special(
     lambda v, x, out: _scaled_slope(
         x, out, 0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * out, v
     ),
-    promotion=real("ive"),
+    promotion=of_reals("ive"),
 )  # fmt: skip
 
 kve: Primitive = special(
@@ -148,11 +146,9 @@ def _of_known_order(
     )  # fmt: skip
 
     def named(n: int) -> Function:
-        promotion = promotion_of(of_low[n])
-
         @composed(low[n])
         def function(x: Any) -> Any:
-            return bind(family, promote(promotion, (x,)), {"n": n})
+            return bind(family, (x,), {"n": n})
 
         return function
 

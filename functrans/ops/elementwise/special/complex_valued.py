@@ -7,40 +7,23 @@ NIST Digital Library of Mathematical Functions, 7.2, 7.7, 10.4, 10.11, 10.61.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrans.errors import DtypeError
 from functrans.ir.types import is_complex
-from functrans.ops.arrays.structural import astype, zeros_like
+from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.elementwise.special import bessel
 from functrans.ops.elementwise.special.errors import w_imag, w_real
 from functrans.ops.elementwise.special.gamma import sine_of_turns
+from functrans.ops.elementwise.special.scipy import composed
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
-
-Function = Callable[..., Any]
-
-
-def _real(x: Any, name: str) -> Any:
-    """An operand as a float; complex ones are refused."""
-    if isinstance(x, (int, float)):
-        return float(x)  # its dtype is weak
-    x = protocols.operators["asarray"](x)
-    if is_complex(x.dtype):
-        raise DtypeError(
-            f"scipy.special.{name}{located(user_source())} of a traced {x.dtype}: "
-            "it is known here for real numbers"
-        )
-    return 1.0 * x
-
 
 # -- Faddeeva's function ---------------------------------------------------------------------------
 
@@ -56,41 +39,40 @@ def wofz(z: Any) -> Any:
     return complex_p(w_real(x, y, n=0), w_imag(x, y, n=0))
 
 
+@composed("modfresnelp")
 def modfresnelp(x: Any) -> tuple[Any, Any]:
     """The integral of ``exp(i t**2)`` from x to infinity, and that without its rotating phase.
 
     SciPy's imaginary part for negative x is not that of the integral.
     """
-    x = _real(x, "modfresnelp")
     along = math.sqrt(0.5) * x
     scaled = 0.5 * complex_p(w_real(along, along, n=0), w_imag(along, along, n=0))
     angle = x * x + math.pi / 4
     return math.sqrt(math.pi) * complex_p(cos(angle), sin(angle)) * scaled, scaled
 
 
+@composed("modfresnelm")
 def modfresnelm(x: Any) -> tuple[Any, Any]:
     """The conjugates of `modfresnelp`."""
-    integral, scaled = modfresnelp(_real(x, "modfresnelm"))
+    integral, scaled = modfresnelp(x)
     return conj(integral), conj(scaled)
 
 
 # -- Bessel functions ------------------------------------------------------------------------------
 
 
-def _hankel(name: str, kind: int, scaled: bool) -> Function:
+def _hankel(kind: int, scaled: bool) -> None:
     """``J + iY``, or with a minus; negative numbers are those above the branch cut."""
     sign = 1 if kind == 1 else -1
 
+    @composed(f"hankel{kind}{'e' if scaled else ''}")
     def function(v: Any, z: Any) -> Any:
-        v, z = _real(v, name), _real(z, name)
         negative = less(z, 0)
         size = select(negative, -z, z)
         first, second = (bessel.jv(v, size), bessel.yv(v, size))
         # SciPy gives NaN at the pole
         first = select(equal(z, 0), np.nan, first)
         value = complex_p(first, select(equal(z, 0), np.nan, sign * second))
-        if not isinstance(z, (int, float)):
-            v = v + zeros_like(z)  # in the common dtype
         # multiples of exact zeros, since Y is large near 0
         sine, cosine = sine_of_turns(v), sine_of_turns(v + 0.5)
         if kind == 1:
@@ -101,24 +83,17 @@ def _hankel(name: str, kind: int, scaled: bool) -> Function:
         value = select(negative, turned, value)
         return value * complex_p(cos(z), -sign * sin(z)) if scaled else value
 
-    return function
+
+for _kind, _scaled in itertools.product((1, 2), (False, True)):
+    _hankel(_kind, _scaled)
 
 
+@composed("kelvin")
 def kelvin(x: Any) -> tuple[Any, Any, Any, Any]:
     """``ber + i bei``, ``ker + i kei`` and their slopes."""
-    x = _real(x, "kelvin")
     pairs = (("ber", "bei"), ("ker", "kei"), ("berp", "beip"), ("kerp", "keip"))
     ours: Any = [complex_p(*(getattr(bessel, name)(x) for name in pair)) for pair in pairs]
     return tuple(ours)
 
 
-protocols.ufuncs.update(
-    hankel1=_hankel("hankel1", 1, scaled=False),
-    hankel2=_hankel("hankel2", 2, scaled=False),
-    hankel1e=_hankel("hankel1e", 1, scaled=True),
-    hankel2e=_hankel("hankel2e", 2, scaled=True),
-    kelvin=kelvin,
-    modfresnelm=modfresnelm,
-    modfresnelp=modfresnelp,
-    wofz=wofz,
-)
+protocols.ufuncs["wofz"] = wofz

@@ -10,16 +10,17 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
-from functrans.ir.types import is_complex
+from functrans.ir.types import is_complex, real_dtype
 from functrans.lazily import Lazy, lazy
-from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating
+from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating, loop_of, promote
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import OperandRule, Rule
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, less
-from functrans.ops.elementwise.pointwise import elementwise, promotion_of
+from functrans.ops.elementwise.pointwise import elementwise, promotion_of, unwrapped
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
+from functrans.trace.source import located, user_source
 
 NO_CLOSED_FORM = not_differentiable(
     "the derivative in this parameter has no closed form; hold it fixed, or differentiate by "
@@ -43,6 +44,30 @@ def real(name: str, derivative_of: str | None = None) -> Promotion:
         if is_complex(dtypes[0]):
             raise DtypeError(f"{name}{origin} is not defined for {dtypes[0]}")
         return dtypes
+
+    return promotion
+
+
+def of_reals(name: str) -> Promotion:
+    """Real operands in the dtype of the results of SciPy's ufunc, or of their real parts.
+
+    An order may be an integer there, as in ``eval_chebyt(2, x)``: with it, SciPy computes in
+    float64. Complex operands are refused.
+    """
+    ufunc = lazy(f"scipy.special:{name}")
+    operands, loop = promotion_of(ufunc), loop_of(lambda: unwrapped(ufunc))
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        for key in keys:
+            if is_complex(np.dtype(key)):
+                raise DtypeError(
+                    f"scipy.special.{name}{located(user_source())} of a traced {np.dtype(key)}: "
+                    "it is known here for real numbers"
+                )
+        taken = operands(keys)
+        if set(taken) <= {np.dtype(np.float32)} or set(taken) <= {np.dtype(np.float64)}:
+            return taken
+        return (real_dtype(loop(keys)[-1]),) * len(keys)
 
     return promotion
 
@@ -148,7 +173,7 @@ def part(
 
 def parts(of: str, *primitives: Primitive) -> None:
     """Register several primitives for a ufunc that has several results."""
-    protocols.ufuncs[of] = lambda *operands: tuple(op(*operands) for op in primitives)
+    composed(of)(lambda *operands: tuple(op(*operands) for op in primitives))
 
 
 def ordered(
@@ -167,7 +192,7 @@ def ordered(
         return _with_integers(ufunc, operands, counts)
 
     op = computed(name, numpy, samples, *slopes)
-    protocols.ufuncs[name] = op
+    composed(name)(op)
     return op
 
 
@@ -189,11 +214,15 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
 
 
 def composed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function written in primitives for a ufunc of `scipy.special`."""
+    """Register a function of primitives for a ufunc of `scipy.special`, in that ufunc's dtypes."""
+    promotion = of_reals(name)
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        protocols.ufuncs[name] = function
-        return function
+        def entry(*operands: Any) -> Any:
+            return function(*promote(promotion, operands))
+
+        protocols.ufuncs[name] = entry
+        return entry
 
     return enter
 
