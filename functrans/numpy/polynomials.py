@@ -96,7 +96,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 
 
 def divided(u: Any, v: Any) -> tuple[Any, Any]:
-    """The quotient and the remainder of lower degree, whose leading zeros have derivatives."""
+    """The quotient, and the remainder with as many coefficients as ``u``."""
     remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
     dtype = common_dtype(remainder, divisor)
     remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
@@ -106,5 +106,4 @@ def divided(u: Any, v: Any) -> tuple[Any, Any]:
         quotient.append(remainder[i] / divisor[0])
         rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
         remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
-    remainder = remainder[min(steps, remainder.shape[0] - 1) :]
     return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder

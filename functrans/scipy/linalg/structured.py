@@ -9,7 +9,7 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, common_dtype, inexact
+from functrans.numpy.arrays import array, common_dtype, inexact, known
 from functrans.numpy.define import needed
 from functrans.ops.arrays.structural import astype, broadcast_to
 from functrans.ops.elementwise.complex_numbers import conj
@@ -90,19 +90,14 @@ def hankel(c: Any, r: Any = None) -> Any:
     return _joined(column, row[1:])[i + j]
 
 
-def _check_leading(x: Any) -> None:
-    leading = known(x[..., 0])
-    if leading is not None and np.any(leading == 0):
-        raise ValueError("The first coefficient of `a` must not be zero.")
-
-
 @answers(scipy.linalg.companion)
 def companion(a: Any) -> Any:
     """The companion matrices of polynomials, by their coefficients of shape (..., N)."""
     x = array(a)
     if x.shape[-1] < 2:
         raise ValueError("The length of `a` along the last axis must be at least 2.")
-    _check_leading(x)
+    if known(np.any(x[..., 0] == 0)):
+        raise ValueError("The first coefficient of `a` must not be zero.")
     first = -x[..., None, 1:] / x[..., None, :1]
     n = x.shape[-1] - 1
     rest = np.eye(n - 1, n, dtype=first.dtype)

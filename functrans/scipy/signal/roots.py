@@ -56,7 +56,10 @@ def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> tuple[Any, An
 class _Untrimmed:
     """`functrans.numpy`, with remainders whose leading zeros, and their derivatives, are kept."""
 
-    polydiv = staticmethod(divided)
+    @staticmethod
+    def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+        quotient, remainder = divided(u, v)
+        return quotient, remainder[min(max(len(u) - len(v) + 1, 0), len(remainder) - 1) :]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
