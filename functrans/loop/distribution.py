@@ -17,7 +17,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Number, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Let, Statement, Store
+from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import expressions
@@ -36,15 +36,15 @@ class Levels(NamedTuple):
     overlapping vectors have just stored cannot be loaded as one before it is in the cache."""
 
 
-def distributed(loop: For, limits: Levels) -> tuple[For, ...]:
+def distributed(loop: For, limits: Levels, simplify: Simplifier) -> tuple[For, ...]:
     """The loops that execute the levels of a vector loop one after the other.
 
-    A value is one level above the stored values that it reads. A loop stays whole if several of
-    its parts need the same local.
+    A value is one level above the stored values that it reads. A local that several loops need is
+    stored in a buffer by the first one (scalar expansion).
     """
     if loop.lanes == 1 or loop.start is not ZERO or loop.stop.op != "const":
         return (loop,)
-    levels = _levels(loop.body) if loop.lanes < loop.stop.attribute else None
+    levels = _levels(loop.body, limits) if loop.lanes < loop.stop.attribute else None
     if levels is None:
         return (loop,)
     groups: list[list[Statement]] = [[]]
@@ -55,17 +55,17 @@ def distributed(loop: For, limits: Levels) -> tuple[For, ...]:
     if len(groups) > 1 and operations_of(groups[-1]) < limits.least_work:
         rest = groups.pop()
         groups[-1] += rest
-    bodies = [_with_locals(loop.body, group) for group in groups]
-    if sum(map(len, bodies)) > len(set().union(*bodies)):
+    if len(groups) == 1:
         return (loop,)
-    return tuple(replace(loop, body=body) for body in bodies)
+    bodies = _Expansion(loop, simplify).bodies(groups)
+    return tuple(replace(loop, body=body) for body in bodies) if bodies is not None else (loop,)
 
 
 def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -> list[Statement]:
     """The statements of a step, with distributed vector loops."""
     made: list[Statement] = []
     for each in body:
-        loops = distributed(each, limits) if isinstance(each, For) else ()
+        loops = distributed(each, limits, simplify) if isinstance(each, For) else ()
         if len(loops) < 2:
             made.append(each)
             continue
@@ -75,8 +75,8 @@ def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -
     return made
 
 
-def _levels(body: Sequence[Statement]) -> dict[Statement, int] | None:
-    """The level of each store; None if something is read before it is overwritten."""
+def _levels(body: Sequence[Statement], limits: Levels) -> dict[Statement, int] | None:
+    """The level of each store and costly local; None if an element is read and then overwritten."""
     levels: dict[Statement, int] = {}
     made: dict[Buffer, dict[Fixed, int]] = defaultdict(dict)  # the levels of what has been stored
     read: dict[Buffer, set[Fixed]] = defaultdict(set)
@@ -94,9 +94,11 @@ def _levels(body: Sequence[Statement]) -> dict[Statement, int] | None:
                 level = max([level, *(found[other] + 1 for other in found if _meet(at, other))])
             of_nodes[node] = level
         if isinstance(each, Let):
-            of_nodes.update(
-                (name, of_nodes[x]) for name, x in zip(each.targets, roots, strict=True)
-            )
+            own = max(of_nodes[x] for x in roots)
+            if operations_of([each]) >= limits.least_work:
+                levels[each] = own
+                own += 1
+            of_nodes.update(dict.fromkeys(each.targets, own))
             continue
         at, found = _fixed(each.indices), made[each.target]
         if each.op is not None or each.late or any(_meet(at, x) for x in read[each.target]):
@@ -116,16 +118,60 @@ def _meet(some: Fixed, others: Fixed) -> bool:
     return all(i == k or i is None or k is None for i, k in pairs)
 
 
-def _with_locals(body: Sequence[Statement], stores: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Some stores of a body, in its order, with the declarations that they need."""
-    needed: set[Scalar] = set()
-    kept: list[Statement] = []
-    wanted = set(stores)
-    for each in reversed(body):
-        if each in wanted or (isinstance(each, Let) and not needed.isdisjoint(each.targets)):
+class _Expansion:
+    """Scalar expansion: a local that several parts of a loop need is stored by the first of them.
+
+    Locals without operations are declared again instead.
+    """
+
+    def __init__(self, loop: For, simplify: Simplifier) -> None:
+        self.loop = loop
+        self.simplify = simplify
+        self.declared: set[Scalar] = set()
+        """The locals of the parts so far."""
+        self.buffers: dict[Scalar, Buffer] = {}
+        """Where those are stored that a later part needs."""
+
+    def bodies(self, groups: Sequence[Sequence[Statement]]) -> list[tuple[Statement, ...]] | None:
+        """The parts with the statements of each group; None if a local cannot be stored."""
+        parts = [self._part(set(group)) for group in groups]
+        if any(name.dtype.kind != "f" for name in self.buffers):
+            return None
+        return [tuple(x for each in part for x in self._with_stores(each)) for part in parts]
+
+    def _part(self, group: set[Statement]) -> tuple[Statement, ...]:
+        """Some statements of the body, in its order, with the declarations that they need."""
+        needed: set[Scalar] = set()
+        kept: list[Statement] = []
+        names: dict[Scalar, Scalar] = {}
+        """New names for the locals of earlier parts."""
+        for each in reversed(self.loop.body):
+            targets = each.targets if isinstance(each, Let) else ()
+            if each not in group and needed.isdisjoint(targets):
+                continue
+            if isinstance(each, Let) and not self.declared.isdisjoint(targets):
+                own = tuple(local(name.dtype, name.attribute[0]) for name in targets)
+                names.update(zip(targets, own, strict=True))
+                is_stored = operations_of([each]) > 0
+                values = tuple(map(self._stored, targets)) if is_stored else each.values
+                each = Let(own, values)
             needed.update(x for x in postorder(expressions(each)) if x.op == "local")
             kept.insert(0, each)
-    return tuple(kept)
+        self.declared.update(x for each in kept if isinstance(each, Let) for x in each.targets)
+        return substituted(kept, names, self.simplify) if names else tuple(kept)
+
+    def _stored(self, name: Scalar) -> Scalar:
+        """The element of a buffer where a local is stored."""
+        if name not in self.buffers:
+            extent = int(self.loop.stop.attribute)
+            self.buffers[name] = buffer(name.attribute[0], name.dtype, (extent,))
+        return load(self.buffers[name], (self.loop.index,))
+
+    def _with_stores(self, each: Statement) -> list[Statement]:
+        """A statement, and after it the stores of its locals."""
+        names = each.targets if isinstance(each, Let) else ()
+        at = (self.loop.index,)
+        return [each, *(Store(self.buffers[x], at, x) for x in names if x in self.buffers)]
 
 
 def is_full(loop: For) -> bool:

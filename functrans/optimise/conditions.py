@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import modules
 
-from functrans.ir.graph import Graph, inner_graphs
+from functrans.ir.graph import Graph, any_eqn, inner_graphs
 from functrans.ir.types import is_complex
 
 REDUCTIONS = (
@@ -21,11 +21,15 @@ class having:
     imported is in no graph. So what has nothing to do in a program is not imported for it.
     """
 
-    def __init__(self, *places: str) -> None:
+    def __init__(self, *places: str, or_inside: bool = False) -> None:
         self.places = [f"functrans.ops.{place}".split(":") for place in places]
+        self.or_inside = or_inside
+        """Whether equations of inner graphs count, too."""
 
     def __call__(self, graph: Graph) -> bool:
         wanted = {getattr(modules.get(module), name, None) for module, name in self.places}
+        if self.or_inside:
+            return any_eqn(graph, lambda eqn: eqn.primitive in wanted)
         return any(eqn.primitive in wanted for eqn in graph.eqns)
 
 

@@ -4,9 +4,10 @@ import numpy as np
 
 from functrans.loop.distribution import Levels, distributed, in_levels
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local
+from functrans.loop.walk import stored
 from tests.loop.evaluate import Memory, evaluate
 
 F8 = np.dtype(float)
@@ -27,11 +28,15 @@ def loop(*body, lanes=8):
     return For(I, ZERO, const(20, INDEX), body, lanes=lanes, repeatable=True)
 
 
+def parts(*body, limits=ALWAYS):
+    return distributed(loop(*body), limits, Simplifier())
+
+
 def targets(*body, limits=ALWAYS):
     """The names of what each loop stores."""
     return [
         "".join(each.target.name for each in one.body if isinstance(each, Store))
-        for one in distributed(loop(*body), limits)
+        for one in parts(*body, limits=limits)
     ]
 
 
@@ -50,16 +55,53 @@ def test_locals_are_declared_where_they_are_needed():
     first, second, third = local(F8), local(F8), local(F8)
     body = (
         Let((first,), (at(X) * 3.0,)),
-        Let((second,), (at(X) + 1.0,)),
+        Let((second,), (at(X),)),
         Let((third,), (second * 2.0,)),
-        put(A, first * 2.0),
-        put(B, at(A) + third),
+        put(A, first * 2.0 + 1.0),
+        put(B, at(A) + third + 1.0),
     )
-    early, late = distributed(loop(*body), ALWAYS)
+    early, late = parts(*body, limits=ALWAYS._replace(least_work=2))
     assert early.body == (body[0], body[3])
     assert late.body == (body[1], body[2], body[4])
-    # both parts would declare the first one
-    assert targets(*body[:4], put(B, at(A) + first)) == ["ab"]
+
+
+def test_a_local_that_several_loops_need_is_stored_by_the_first():
+    # the first local has an operation, the second none, the third is as costly as a store
+    first, second, third = local(F8, "p"), local(F8, "q"), local(F8, "r")
+    body = (
+        Let((second,), (at(X),)),
+        Let((first,), (second * 3.0,)),
+        put(A, first * 2.0 + second),
+        put(B, at(A) + first * second),
+        Let((third,), (at(B) * second + 1.0,)),
+        put(C, third * second + first),
+        put(D, third * at(C) + first),
+    )
+    limits = ALWAYS._replace(least_work=2)
+    assert targets(*body, limits=limits) == ["pa", "b", "r", "c", "d"]
+    made = in_levels([loop(*body)], limits, Simplifier())
+    assert stored(made) - {A, B, C, D} == {one for one in stored(made) if one.name in "pr"}
+    scratch = sorted(stored(made) - {A, B, C, D}, key=lambda one: one.name)
+    x = np.arange(20.0)
+    memory = [Memory(x, True), *(Memory(np.zeros(20), False) for _ in range(6))]
+    assert evaluate(Kernel((X, A, B, C, D, *scratch), 0, tuple(made)), memory, ()) == 0
+    p = 3 * x
+    a = 2 * p + x
+    b = a + p * x
+    r = b * x + 1
+    c = r * x + p
+    for one, wanted in zip(memory[1:], (a, b, c, r * c + p, p, r), strict=True):
+        np.testing.assert_array_equal(one.array, wanted)
+
+
+def test_a_bool_that_several_loops_need_keeps_a_loop_whole():
+    positive = local(np.dtype(bool))
+    body = (
+        Let((positive,), (at(X) > 1.0,)),
+        put(A, where(positive, at(X) * 2.0, at(X))),
+        put(B, where(positive, at(A) * 2.0, at(X))),
+    )
+    assert targets(*body) == ["ab"]
 
 
 def test_what_keeps_a_loop_whole():
@@ -69,9 +111,9 @@ def test_what_keeps_a_loop_whole():
     adds = Store(C, (I,), at(B), "add")
     assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), adds) == ["abc"]
     scalar = loop(*CHAIN, lanes=1)
-    assert distributed(scalar, ALWAYS) == (scalar,)
+    assert distributed(scalar, ALWAYS, Simplifier()) == (scalar,)
     one_vector = loop(*CHAIN, lanes=32)
-    assert distributed(one_vector, ALWAYS) == (one_vector,)
+    assert distributed(one_vector, ALWAYS, Simplifier()) == (one_vector,)
 
 
 def test_the_second_store_to_a_buffer_does_not_come_before_the_first():

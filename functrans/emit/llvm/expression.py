@@ -6,17 +6,16 @@ lanes as the vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from functrans.caches import cached
-from functrans.emit.llvm.memory import Frame, Memory, stays
+from functrans.emit.llvm.calls import Calls
+from functrans.emit.llvm.memory import Frame, stays
 from functrans.emit.llvm.text import (
     BOOL,
-    Part,
     Value,
     Writer,
     literal,
@@ -31,11 +30,8 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, Reduce
 from functrans.loop.walk import expressions
 
-_WORTH_A_CALL = 24
-"""A function is defined for rarely needed values of at least this many operations."""
 
-
-class Expressions(Memory):
+class Expressions(Calls):
     """Emits expressions, and remembers which values have been computed."""
 
     def __init__(
@@ -48,15 +44,21 @@ class Expressions(Memory):
         changing: set[Buffer],
         called: set[Function],  # the functions that are called, and not inlined where they occur
     ) -> None:
-        super().__init__(writer, buffers, changing)
+        super().__init__(writer, buffers, changing, called)
         self.sizes = sizes
         self.indices: dict[Scalar, str] = {}
         self.slots: dict[Scalar, tuple[str, int]] = {}
         self.parameters = 1
-        self.called = called
         self._bodies: dict[tuple[Scalar, bool], Scalar] = {}
         self._sources: dict[Scalar, frozenset[Buffer | Scalar]] = {}
         """The changing buffers and the locals that an expression reads."""
+
+    @staticmethod
+    def of_parameters(writer: Writer, lanes: int) -> Expressions:
+        """Expressions of a function's parameters alone."""
+        inner = Expressions(writer, {}, [], set(), set())
+        inner.parameters = lanes
+        return inner
 
     # -- known values -------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Expressions(Memory):
         if self.vector is not None and value.lanes > 1:
             self.vector.factors.varying.add(target)
 
-    def _lookup(self, node: Scalar, base: bool) -> Value | None:
+    def lookup(self, node: Scalar, base: bool) -> Value | None:
         key = (node, base)
         for frame in reversed(self.frames):
             value = frame.values.get(key)
@@ -148,16 +150,16 @@ class Expressions(Memory):
         stack = [root]
         while stack:
             node = stack[-1]
-            if self._lookup(node, base) is not None:
+            if self.lookup(node, base) is not None:
                 stack.pop()
                 continue
-            missing = [arg for arg in self._needed_first(node) if self._lookup(arg, base) is None]
+            missing = [arg for arg in self._needed_first(node) if self.lookup(arg, base) is None]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
             self.remember(node, base, self._emit(node, base))
-        found = self._lookup(root, base)
+        found = self.lookup(root, base)
         assert found is not None
         return found
 
@@ -195,7 +197,7 @@ class Expressions(Memory):
             case "apply" if self._is_inlined(node):
                 return self._known(self._body(node), base)
             case "apply" if not node.attribute.instruction:
-                return self._called(node, base)
+                return self.call(node, base)
             case "fold":
                 raise AssertionError("a fold must have become a Reduce before it is printed")
         args = [self._known(arg, base) for arg in node.args]
@@ -203,7 +205,7 @@ class Expressions(Memory):
         return self.operations.apply(op, node.dtype, args, [arg.dtype for arg in node.args])
 
     def _known(self, node: Scalar, base: bool) -> Value:
-        value = self._lookup(node, base)
+        value = self.lookup(node, base)
         assert value is not None
         return value
 
@@ -316,32 +318,15 @@ class Expressions(Memory):
         usual = self._known(common, base)
         if test.lanes == 1:
             return self._branch(
-                test.ref, node.dtype, lambda: self._rarely(rare, base), lambda: usual
+                test.ref, node.dtype, lambda: self.rarely(rare, base), lambda: usual
             )
         anywhere = self.operations.anywhere(test)
 
         def mixed() -> Value:
-            computed = self._rarely(rare, base)
+            computed = self.rarely(rare, base)
             return self.operations.select(test, computed, usual, node.dtype)
 
         return self._branch(anywhere, node.dtype, mixed, lambda: usual)
-
-    def _rarely(self, node: Scalar, base: bool) -> Value:
-        """A rarely needed value: a function call, if computing it takes many operations.
-
-        The function is shared by all expressions of this form in the kernel. Otherwise, a kernel
-        with a hundred sines would contain their argument reduction a hundred times.
-        """
-        if node.op == "apply" and not node.attribute.instruction:
-            return self._call_of(node.attribute.result, node.args, base, "rare")
-        arguments, form = self._form(node, base)
-        if form is None or self.mask is not None:
-            return self.value(node, base)
-        return self._call_of(form, arguments, base, "rare")
-
-    def _called(self, node: Scalar, base: bool) -> Value:
-        """A function of which the kernel has many, as a call."""
-        return self._call_of(node.attribute.result, node.args, base, "often")
 
     def _body(self, node: Scalar) -> Scalar:
         """The operations of a function on some operands."""
@@ -349,66 +334,6 @@ class Expressions(Memory):
         if key not in self._bodies:
             self._bodies[key] = node.attribute.at(node.args, self.vector is not None)
         return self._bodies[key]
-
-    def _call_of(self, form: Scalar, arguments: Sequence[Scalar], base: bool, kind: str) -> Value:
-        """A call of the module's function for a form."""
-        values = [self.value(x, base) for x in arguments]
-        lanes = max((value.lanes for value in values), default=1)
-        values = [
-            self.operations.spread(value, x.dtype, lanes)
-            for value, x in zip(values, arguments, strict=True)
-        ]
-        kinds = [register_type(x.dtype, lanes) for x in arguments]
-        name = self.writer.functions.get((form, lanes))
-        if name is None:
-            name = self._function(form, kinds, lanes, kind)
-        given = ", ".join(f"{kind} {v.ref}" for kind, v in zip(kinds, values, strict=True))
-        result = register_type(form.dtype, lanes)
-        return Value(self.writer.define(f"call {result} @{name}({given})"), lanes)
-
-    def _form(self, node: Scalar, base: bool) -> tuple[list[Scalar], Scalar | None]:
-        """The known values in an expression, and its form: the expression with parameters for them.
-
-        The form is None if the expression is short or reads memory.
-        """
-        arguments: dict[Scalar, Scalar] = {}
-        forms: dict[Scalar, Scalar] = {}
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            missing = []
-            if top.op == "const":
-                forms[top] = top
-            elif self._lookup(top, base) is not None:
-                parameter = Scalar("parameter", (), top.dtype, len(arguments))
-                forms[top] = arguments.setdefault(top, parameter)
-            elif not top.args:
-                return [], None
-            else:
-                missing = [x for x in top.args if x not in forms]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if top not in forms:
-                args = tuple(forms[x] for x in top.args)
-                forms[top] = Scalar(top.op, args, top.dtype, top.attribute)
-        computed = len(forms) - len(arguments)
-        return list(arguments), forms[node] if computed >= _WORTH_A_CALL else None
-
-    def _function(self, form: Scalar, kinds: list[str], lanes: int, kind: str) -> str:
-        """Define the module's function that computes a form; returns its name."""
-        writer = self.writer
-        name = f"{kind}{len(writer.functions)}"
-        writer.functions[form, lanes] = name
-        alone = _alone(form, lanes, writer.instructions)
-        lines = writer.take(alone) if alone else _lines_of(form, lanes, writer.for_function())
-        parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(kinds))
-        hint = "cold " if kind == "rare" else ""
-        result = register_type(form.dtype, lanes)
-        head = f"define internal {result} @{name}({parameters}) noinline {hint}nounwind {{"
-        writer.texts.append(f"{head}\n{lines}\n}}")
-        return name
 
     def _checked(self, node: Scalar, base: bool) -> Value:
         """An index that must be in bounds: out of bounds, set the error flag and use 0 instead."""
@@ -460,23 +385,3 @@ class Expressions(Memory):
         """Whether a function's operations are emitted: not its call, nor an instruction for it."""
         function = node.attribute
         return function not in self.called and function.instruction not in self.writer.instructions
-
-
-def _lines_of(form: Scalar, lanes: int, writer: Writer) -> str:
-    """The lines of a function that computes a form of its parameters."""
-    inner = Expressions(writer, {}, [], set(), set())
-    inner.parameters = lanes
-    value = inner.operations.spread(inner.value(form), form.dtype, lanes)
-    last = f"  ret {register_type(form.dtype, lanes)} {value.ref}"
-    return "\n".join(["entry:", *writer.allocas, *writer.lines, last])
-
-
-@cached(256)
-def _alone(form: Scalar, lanes: int, instructions: frozenset[str]) -> Part | None:
-    """A function in a module of its own; None if it calls others.
-
-    The argument reduction of a sine is the same in each kernel, and long.
-    """
-    writer = Writer(instructions)
-    lines = _lines_of(form, lanes, writer)
-    return None if writer.functions else Part(lines, writer.globals, writer.declarations)

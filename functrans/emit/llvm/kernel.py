@@ -147,6 +147,10 @@ class _Emitter:
     # -- statements ---------------------------------------------------------------------------
 
     def _statements(self, statements: tuple[Statement, ...]) -> None:
+        with self.expressions.at_hand(statements):
+            self._each_of(statements)
+
+    def _each_of(self, statements: tuple[Statement, ...]) -> None:
         for statement in stores_together(statements):
             match statement:
                 case tuple():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from math import prod
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
@@ -180,9 +181,10 @@ class _Fusion:
         """The nests that a root may join."""
         if not root.part or not root.loops:
             return range(len(self.nests) - 1, first - 1, -1)
-        # in one loop, the parts would write to as many streams at once
         near = {self.numbers[maker] for maker in read}
-        if isinstance(root, Elements) and root.distant:
+        is_long = prod(map(extent_of, root.loops)) >= self.limits.long_row
+        if isinstance(root, Elements) and root.distant and is_long:
+            # in one loop, the parts would write to as many streams at once
             near -= self.parts.get(root.target, set())
         return sorted((number for number in near if number >= first), reverse=True)
 

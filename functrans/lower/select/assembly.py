@@ -15,7 +15,7 @@ from functrans.ir.types import Aval
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Buffer, Statement, Store, buffer
+from functrans.loop.statements import Buffer, For, Statement, Store, buffer
 from functrans.loop.walk import loaded
 from functrans.lower.select.recomputation import Evaluation
 from functrans.lower.select.root import Elements, Emitted
@@ -26,12 +26,17 @@ from functrans.ops.compiled.statements import nest, vectorised
 
 
 class Assembly(NamedTuple):
-    """Roots that write the parts of a join. Measured: all together (200 rows joined)."""
+    """Roots that write the parts of a join.
+
+    Measured: all together (200 rows joined), `longest_shared` (LSTMs with diagonal weights).
+    """
 
     together: int = 128
     """The most elements of small parts that one root writes, one after another."""
     together_in_loop: int = 32
     """The same inside a loop, each of whose vectors writes them."""
+    longest_shared: int = 64
+    """The most elements of rows that are added in one loop."""
     few_elements: int = 2
     """Parts of more elements than this are loops, if there are many of them."""
 
@@ -56,7 +61,7 @@ def assembled(
         if in_order or not covers(places, aval.shape):
             _add_zeros(roots, target, aval)
     if in_order:
-        _add_overlapping(roots, target, parts, "add" if adds else None)
+        _add_in_order(roots, target, parts, "add" if adds else None, disjoint(places))
     else:
         _DisjointParts(roots, target).add(parts)
     return target
@@ -138,11 +143,17 @@ def _in_whole(roots: RootBuilder, place: Index, position: Position) -> Position:
     )
 
 
-def _add_overlapping(roots: RootBuilder, target: Buffer, parts: Parts, op: str | None) -> None:
-    """Parts that overlap: a later one changes what an earlier one has written."""
+def _add_in_order(
+    roots: RootBuilder, target: Buffer, parts: Parts, op: str | None, is_disjoint: bool
+) -> None:
+    """Parts of which a later one may change what an earlier one has written."""
+    limits = roots.target[Assembly]
     statements: list[Statement] = []
+    work = 0
+    loops: Position = ()
     for number, (place, x) in enumerate(parts):
-        loops = tuple(index("u", n) for n in x.aval.shape)
+        shape = x.aval.shape
+        loops = loops if statements else tuple(index("u", n) for n in shape)
         value = roots.puller.element(x, loops)
         if x not in roots.buffers:
             roots.evaluations.append(Evaluation(x, (loops,), loops))
@@ -150,13 +161,24 @@ def _add_overlapping(roots: RootBuilder, target: Buffer, parts: Parts, op: str |
         statements += _stores(
             roots, target, _in_whole(roots, place, loops), loops, value, op, dense
         )
-        last = number == len(parts) - 1
-        if loops or len(statements) >= roots.target[Assembly].together or last:
-            call = tuple(statements)
+        work += 4 * max(x.aval.size, 1)
+        following = parts[number + 1][1].aval.shape if number + 1 < len(parts) else None
+        # short rows share a loop, in which operations on common operands are executed once
+        is_short = is_disjoint and len(shape) == 1 and shape[0] <= limits.longest_shared
+        goes_on = following == shape and (is_short or not loops)
+        if not goes_on or len(statements) >= limits.together:
+            call = tuple(_one_loop(statements) if loops else statements)
             read = (*loaded(call), target)
-            work = 4 * max(x.aval.size, 1)
             roots.all.append(Emitted(target, call, operands=read, work=work))
-            statements = []
+            statements, work = [], 0
+
+
+def _one_loop(loops: Sequence[Statement]) -> Sequence[Statement]:
+    """Loops over the same index as one, if they are alone."""
+    found = [each for each in loops if isinstance(each, For)]
+    if len(found) < len(loops) or len({(each.index, each.lanes) for each in found}) > 1:
+        return loops
+    return [replace(found[0], body=tuple(x for each in found for x in each.body))]
 
 
 def _stores(

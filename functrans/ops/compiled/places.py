@@ -32,6 +32,21 @@ def sliced_shape(index: Index) -> Shape:
     return tuple([entry[1] for entry in index if not isinstance(entry, int)])
 
 
+def slice_of_slice(outer: Index, inner: Index) -> Index:
+    """The slice at an index of the slice at another one, as a slice of the array."""
+    entries = iter(inner)
+    found: list[int | Range] = []
+    for entry in outer:
+        own = entry if isinstance(entry, int) else next(entries)
+        if isinstance(entry, int):
+            found.append(entry)
+        elif isinstance(own, int):
+            found.append(entry[0] + own * entry[2])
+        else:
+            found.append((entry[0] + own[0] * entry[2], own[1], own[2] * entry[2]))
+    return tuple(found)
+
+
 def disjoint(indices: Sequence[Index]) -> bool:
     """Whether no element is in two of the subarrays; False if that cannot be decided quickly."""
     groups = [list(indices)]

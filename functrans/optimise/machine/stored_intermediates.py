@@ -186,7 +186,11 @@ def _shared(given: Sequence[Const | Row], writer: Loop) -> dict[Atom, Atom]:
 
 
 def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
-    """Add equations to a body, in its names, except those that it has already."""
+    """Add equations to a body, in its names, except those that it has already.
+
+    Each is added right after its operands: what is computed from these already may be computed in
+    the same loop, and share operations with it.
+    """
 
     def key(eqn: Eqn, inputs: Sequence[Atom]) -> Hashable:
         operands = (bits(x) if isinstance(x, Literal) else x for x in inputs)
@@ -194,6 +198,10 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
         return eqn.primitive, tuple(operands), avals, eqn.primitive.keyed(eqn.params)
 
     known = {key(eqn, eqn.inputs): eqn for eqn in loop.body}
+    groups: list[list[Eqn]] = [[], *([eqn] for eqn in loop.body)]
+    place: dict[Atom, int] = {
+        x: i for i, (*_, eqn) in enumerate(groups[1:], 1) for x in eqn.outputs
+    }
     for eqn in eqns:
         inputs = [names.get(x, x) for x in eqn.inputs]
         same = known.get(key(eqn, inputs))
@@ -201,8 +209,11 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
             outputs = [Var(var.aval) for var in eqn.outputs]
             same = eqn.but(inputs=inputs, outputs=outputs)
             known[key(eqn, inputs)] = same
-            loop.body.append(same)
+            number = max((place.get(x, 0) for x in inputs), default=0)
+            groups[number].append(same)
+            place.update(dict.fromkeys(outputs, number))
         names.update(zip(eqn.outputs, same.outputs, strict=True))
+    loop.body = [eqn for group in groups for eqn in group]
 
 
 def _drop_unread(loop: Loop) -> None:

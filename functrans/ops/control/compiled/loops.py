@@ -257,8 +257,11 @@ class _Loop:
     def _distribute(self) -> None:
         """Distribute the vector loops of a step by levels of dependence."""
         if not self.at.target.lanes_are_threads:
+            before = stored(self.body.statements)
             levels = in_levels(self.body.statements, self.at.target[Levels], self.simplify)
-            self.body = replace(self.body, statements=tuple(levels))
+            targets = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
+            scratch = (*self.body.scratch, *(each for each in targets if each not in before))
+            self.body = replace(self.body, statements=tuple(levels), scratch=scratch)
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes, with the loop over steps inside."""
