@@ -148,7 +148,7 @@ def _results(
 ) -> list[Any]:
     """The outputs of a graph; `in_place` if stored matrices are multiplied as they lie."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
-    whole = _read_as_a_whole(graph) if in_place else ()
+    needed = _read_as_a_whole(graph) if in_place else ()
 
     def read(atom: Atom) -> Any:
         if isinstance(atom, Literal) and is_complex(atom.aval.dtype):
@@ -161,7 +161,7 @@ def _results(
             origins = [_origin(atom, read, graph.makers) for atom in eqn.inputs]
             with at_source_of(eqn):
                 product = _of_stored_matrix(eqn, origins)
-                if product is None and eqn.outputs[0] in whole:
+                if product is None and eqn.outputs[0] in needed:
                     product = _of_matrices(eqn, origins)
         if product is not None:
             results: Sequence[Any] = [_from_pair(product)]
