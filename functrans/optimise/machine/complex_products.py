@@ -80,11 +80,13 @@ def operand(
         return Operand((reshape(stored, shape=both),), extent, True, conjugated)
     if reads < FEWEST_READS and 2 * prod(shape) * pair.dtype.itemsize > LARGEST_COPY:
         return Operand(tuple(pair), extent, False, conjugated)
+    # of rows, the parts follow each other, so that threads share a copy
+    place = axis + 1 if after else axis
     if stored is None:
-        halves = stack(list(pair), axis=axis)
+        apart = stack(list(pair), axis=place)
     else:
-        halves = move_axis(stored, len(shape), axis)
-    return Operand((reshape(halves, shape=both),), extent, False, conjugated)
+        apart = move_axis(stored, len(shape), place)
+    return Operand((reshape(apart, shape=both),), extent, bool(after), conjugated)
 
 
 def of_matrices(x: Operand, y: Operand, **axes: Any) -> Pair:
