@@ -166,7 +166,8 @@ class _Parametriser:
         if node.dtype == INDEX and node.op in _ARITHMETIC:
             return force or self._is_index(node)
         if node.op == "convert":
-            return force
+            # a number of steps, as in tables of twiddle factors, which have one kernel then
+            return force or node.args[0].op == "const"
         # a constant divisor is worth a kernel of its own
         return False
 

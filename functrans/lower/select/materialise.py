@@ -16,6 +16,7 @@ from functrans.lazily import lazy
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import index_arithmetic
+from functrans.ops.arrays.shape import concatenate_p
 from functrans.ops.arrays.slicing import embed_p, slice_p
 from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
@@ -102,7 +103,7 @@ def _recomputed(eqn: Eqn, operands: Sequence[_Recomputed], facts: _Facts) -> _Re
     if own is not OPAQUE:
         cost += sum(x.cost * reads for x, reads in zip(operands, own.reads, strict=True))
         size += sum(x.size * reads for x, reads in zip(operands, own.reads, strict=True))
-    moves = eqn.primitive in (slice_p, transpose_p)
+    moves = eqn.primitive in (slice_p, transpose_p, concatenate_p)
     regroups = eqn.primitive.regroups is not None
     chooses = eqn.primitive is select and eqn.inputs[0] in facts.constants
     return _Recomputed(

@@ -65,7 +65,7 @@ def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[An
     ]
 
 
-def _by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
+def by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
     """Apply a real-linear primitive to the real parts, and to the imaginary parts."""
     parts = []
     for part in (0, 1):
@@ -103,5 +103,5 @@ def rule_of_linear(eqn: Eqn) -> LinearRule | None:
     moving = {i for i, x in enumerate(eqn.inputs) if is_complex(x.aval.dtype)}
     groups = primitive.linear_groups(len(eqn.inputs))
     if moving and any(moving <= set(group) for group in groups):
-        return _by_parts
+        return by_parts
     return _four_products if groups == BILINEAR and len(moving) == 2 else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
@@ -26,16 +26,26 @@ from functrans.ops.arrays.structural import reshape, transpose_p
 from functrans.ops.compiled.pairs import (
     Composition,
     Pair,
+    Real,
+    by_parts,
     flattened,
     pair_of,
     regrouped,
     rule_of_linear,
 )
 from functrans.ops.compiled.places import whole
-from functrans.ops.elementwise.complex_numbers import conj_p, interleave_p, join_p
-from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.elementwise.complex_numbers import conj_p, imag_p, interleave_p, join_p, real_p
+from functrans.ops.linalg.compiled.blas import counts, sides
+from functrans.ops.linalg.contraction import Axes, dot_general
 from functrans.optimise.conditions import has_complex
-from functrans.optimise.machine.complex_products import is_small, with_vector
+from functrans.optimise.machine.complex_products import (
+    FEWEST_TERMS,
+    LEAST_WORK,
+    is_small,
+    of_matrices,
+    operand,
+    with_vector,
+)
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Parts = Callable[[Primitive], Callable[..., Any] | None]
@@ -136,8 +146,9 @@ def _interleaved(aval: Aval) -> Aval:
 def _results(
     graph: Graph, inputs: Sequence[Any], parts: Parts, in_place: bool = False
 ) -> list[Any]:
-    """The outputs of a graph; `in_place` if a stored matrix is multiplied as it lies."""
+    """The outputs of a graph; `in_place` if stored matrices are multiplied as they lie."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
+    needed = _read_as_a_whole(graph) if in_place else ()
 
     def read(atom: Atom) -> Any:
         if isinstance(atom, Literal) and is_complex(atom.aval.dtype):
@@ -145,40 +156,86 @@ def _results(
         return values.read(atom)
 
     for eqn in graph.eqns:
-        is_product = in_place and eqn.primitive is dot_general
-        product = _of_stored_matrix(eqn, read, graph.makers) if is_product else None
-        results = product or _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
+        product = None
+        if in_place and eqn.primitive is dot_general and is_complex(eqn.inputs[0].aval.dtype):
+            origins = [_origin(atom, read, graph.makers) for atom in eqn.inputs]
+            with at_source_of(eqn):
+                product = _of_stored_matrix(eqn, origins)
+                if product is None and eqn.outputs[0] in needed:
+                    product = _of_matrices(eqn, origins)
+        if product is not None:
+            results: Sequence[Any] = [_from_pair(product)]
+        else:
+            results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
         values.update(zip(eqn.outputs, results, strict=True))
     return [read(atom) for atom in graph.outputs]
 
 
-def _of_stored_matrix(
-    eqn: Eqn, read: Callable[[Atom], Any], makers: Mapping[Atom, Eqn]
-) -> list[Any] | None:
-    """The product of a matrix in memory, perhaps transposed or conjugated, and a vector."""
-    shapes = [x.aval.shape for x in eqn.inputs]
-    ranks = [len(shape) for shape in shapes]
-    if sorted(ranks) != [1, 2] or not is_complex(eqn.inputs[0].aval.dtype):
-        return None
-    of_matrix = ranks.index(2)
-    matrix, vector = eqn.inputs[of_matrix], eqn.inputs[1 - of_matrix]
-    if len(eqn.params["contract"][0]) != 1 or is_small(shapes[of_matrix]):
-        return None
-    (axis,) = eqn.params["contract"][of_matrix]
-    conjugated = False
-    while (maker := makers.get(matrix)) is not None and maker.primitive in (transpose_p, conj_p):
+def _read_as_a_whole(graph: Graph) -> set[Atom]:
+    """The complex values of which both parts are read."""
+    parts: dict[Atom, set[int]] = {atom: {0, 1} for atom in graph.outputs}
+    for eqn in reversed(graph.eqns):
+        if eqn.primitive in (real_p, imag_p):
+            read = {int(eqn.primitive is imag_p)}
+        elif eqn.primitive is conj_p or rule_of_linear(eqn) is by_parts:
+            read = set().union(*(parts.get(var, set()) for var in eqn.outputs))
+        else:
+            read = {0, 1}
+        for atom in eqn.inputs:
+            parts.setdefault(atom, set()).update(read)
+    return {atom for atom, read in parts.items() if len(read) == 2}
+
+
+class _Origin(NamedTuple):
+    """What an operand of a product is, perhaps transposed or conjugated."""
+
+    value: _Complex
+    order: Axes  # the axes of the value that are those of the operand
+    conjugated: bool
+
+
+def _origin(atom: Atom, read: Callable[[Atom], Any], makers: Mapping[Atom, Eqn]) -> _Origin:
+    order, conjugated = tuple(range(atom.aval.ndim)), False
+    while (maker := makers.get(atom)) is not None and maker.primitive in (transpose_p, conj_p):
         if maker.primitive is conj_p:
             conjugated = not conjugated
         else:
-            axis = maker.params["permutation"][axis]
-        (matrix,) = maker.inputs
-    found = read(matrix)
-    if found.stored is None:
+            order = tuple(maker.params["permutation"][axis] for axis in order)
+        (atom,) = maker.inputs
+    return _Origin(read(atom), order, conjugated)
+
+
+def _of_stored_matrix(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
+    """The product of a matrix in memory and a vector."""
+    ranks = [len(origin.order) for origin in origins]
+    if sorted(ranks) != [1, 2] or len(eqn.params["contract"][0]) != 1:
         return None
-    with at_source_of(eqn):
-        factor = read(vector).pair
-        result = with_vector(found.stored, _conjugate(factor) if conjugated else factor, axis)
-        return [_from_pair(_conjugate(result) if conjugated else result)]
+    of_matrix = ranks.index(2)
+    matrix, vector = origins[of_matrix], origins[1 - of_matrix]
+    if matrix.value.stored is None or is_small(eqn.inputs[of_matrix].aval.shape):
+        return None
+    axis = matrix.order[eqn.params["contract"][of_matrix][0]]
+    differ = matrix.conjugated != vector.conjugated
+    factor = vector.value.pair
+    result = with_vector(matrix.value.stored, _conjugate(factor) if differ else factor, axis)
+    return _conjugate(result) if matrix.conjugated else result
+
+
+def _of_matrices(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
+    """The product of large matrices, or stacks of them; zeros of a real one are left out later."""
+    size = counts(eqn)
+    if size.multiplications < LEAST_WORK or size.summed < FEWEST_TERMS or min(size) < 2:
+        return None
+    operands, axes = [], []
+    for origin, own, reads in zip(origins, sides(eqn), (size.columns, size.rows), strict=True):
+        value, order, conjugated = origin
+        free = [order[axis] for axis in own.free]
+        if isinstance(value.pair, Real) or free != sorted(free):
+            return None
+        operands.append(operand(value.stored, value.pair, free[-1], conjugated, reads))
+        axes.append([tuple(order[axis] for axis in kind) for kind in (own.contract, own.batch)])
+    contract, batch = zip(*axes, strict=True)
+    return of_matrices(*operands, contract=contract, batch=batch)
 
 
 def _conjugate(x: Pair) -> Pair:

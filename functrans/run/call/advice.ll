@@ -3,7 +3,7 @@
 ; The address is rounded up to the largest of the pages that CPUs have, 64 KiB: Linux refuses less.
 
 declare i32 @madvise(ptr, i64, i32)
-define internal void @advise(ptr %block, i64 %size) {
+define internal void @advise(ptr %block, i64 %size) noinline optnone {
   %is.huge = icmp uge i64 %size, 4194304
   br i1 %is.huge, label %ask, label %done
 ask:

@@ -111,17 +111,17 @@ release:
   ret void
 }
 
-define internal ptr @clear(ptr %state, i64 %count, i64 %size) {
+define internal ptr @clear(ptr %state, i64 %count, i64 %size) noinline optnone {
   %block = call ptr @calloc(i64 %count, i64 %size)
   ret ptr %block
 }
 
-define internal ptr @resize(ptr %state, ptr %block, i64 %size) {
+define internal ptr @resize(ptr %state, ptr %block, i64 %size) noinline optnone {
   %new = call ptr @realloc(ptr %block, i64 %size)
   ret ptr %new
 }
 
-define void @fill(ptr %functions) {
+define void @fill(ptr %functions) noinline optnone {
   store ptr @take, ptr %functions
   %second = getelementptr ptr, ptr %functions, i64 1
   store ptr @clear, ptr %second

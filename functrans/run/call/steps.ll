@@ -2,6 +2,9 @@
 ;
 ; functrans/run/call/steps.py documents and builds the table. Nothing here depends on the layout of
 ; Python objects.
+;
+; Functions that are rarely called, or together with much longer ones, are not optimised (`optnone`),
+; here and in the other files of the runtime: LLVM takes a fraction of the time for them.
 
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -64,7 +67,7 @@ define internal void @give_back(ptr %table, ptr %arena) alwaysinline {
 ;     10  the number of the step
 ;
 ; A program that was expected to be short releases the GIL at the first check.
-define internal void @poll(ptr %flag) {
+define internal void @poll(ptr %flag) noinline optnone {
   %thread.p = getelementptr i64, ptr %flag, i64 2
   %thread = load i64, ptr %thread.p
   %me = call i64 @this_thread()
@@ -117,7 +120,7 @@ done:
 
 ; Records in the timeline that a step, or a thread's share of it, has run from a given time until
 ; now. Events beyond the capacity are only counted.
-define internal void @took(ptr %flag, i64 %share, i64 %start) {
+define internal void @took(ptr %flag, i64 %share, i64 %start) noinline optnone {
   %end = call i64 @nanoseconds()
   %log.p = getelementptr i64, ptr %flag, i64 8
   %log = load ptr, ptr %log.p
@@ -216,7 +219,7 @@ define internal void @unlock(ptr %record) alwaysinline {
   ret void
 }
 
-define internal void @enter_blas(ptr %record) {
+define internal void @enter_blas(ptr %record) noinline optnone {
   call void @lock(ptr %record)
   %users = load i64, ptr %record
   %more = add i64 %users, 1
@@ -239,7 +242,7 @@ done:
   ret void
 }
 
-define internal void @leave_blas(ptr %record) {
+define internal void @leave_blas(ptr %record) noinline optnone {
   call void @lock(ptr %record)
   %users = load i64, ptr %record
   %fewer = sub i64 %users, 1

@@ -34,7 +34,7 @@ declare void @wake(ptr)
 declare void @yield()
 declare void @pause()
 
-define void @init(ptr %record) {
+define void @init(ptr %record) noinline optnone {
   %mutex = getelementptr i64, ptr %record, i64 24
   %condition = getelementptr i64, ptr %record, i64 40
   call void @prepare(ptr %mutex, ptr %condition)
@@ -46,7 +46,7 @@ define void @init(ptr %record) {
 }
 
 define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
-                            i64 %threads, i64 %longest) {
+                            i64 %threads, i64 %longest) noinline optnone {
   %pieces.wanted = mul i64 %threads, 4             ; four pieces for each thread
   %length.up = add i64 %extent, %pieces.wanted
   %length.less = sub i64 %length.up, 1
@@ -129,7 +129,7 @@ done:
   ret void
 }
 
-define internal void @work(ptr %record, i64 %me) {
+define internal void @work(ptr %record, i64 %me) noinline optnone {
   %job = getelementptr i64, ptr %record, i64 10
   %job.data = getelementptr i64, ptr %job, i64 1
   %job.extent = getelementptr i64, ptr %job, i64 2
@@ -192,7 +192,7 @@ out:
   ret void
 }
 
-define internal void @worker(ptr %record, i64 %me) {
+define internal void @worker(ptr %record, i64 %me) noinline optnone {
   %epoch = getelementptr i64, ptr %record, i64 8
   %state = getelementptr i64, ptr %record, i64 9
   %sleepers = getelementptr i64, ptr %record, i64 16

@@ -3,7 +3,7 @@
 import numpy as np
 
 from functrans.loop.nodes import INDEX, bounded, index
-from functrans.loop.scalar import const, idiv
+from functrans.loop.scalar import const, convert, idiv
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.loop.text import text
 from functrans.lower.kernel.symbolic_sizes import parametrise
@@ -111,6 +111,19 @@ def test_an_index_from_data_is_held_by_the_size_that_it_is_of():
     below, taken, _ = held.args
     assert below.args[0] is taken
     assert below.args[1].op == "size"
+
+
+def test_a_number_that_is_converted_is_an_argument():
+    y, i = buffer("y", F8, (100,)), index("i", 100)
+    values = [
+        convert(i, F8) / convert(number(steps), F8) + convert(number(9), F8) for steps in (100, 700)
+    ]
+    found = [kernel_of([For(i, ZERO, number(100), (Store(y, (i,), x),))]) for x in values]
+    assert [sizes for _, _, sizes in found] == [[100], [100, 700]]
+    kernel, arguments, sizes = found[1]
+    memory = [Memory(np.zeros(100), False) for _ in arguments]
+    evaluate(kernel, memory, sizes)
+    np.testing.assert_array_equal(memory[0].array, np.arange(100) / 700 + 9)
 
 
 def test_divisors_stay():

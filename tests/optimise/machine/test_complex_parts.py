@@ -156,3 +156,57 @@ def test_a_stored_matrix_is_multiplied_by_a_vector_as_it_lies(name, dtype):
         tolerance = 1e-12 if dtype == np.complex128 else 1e-4
         np.testing.assert_allclose(found, function(z, v, u), tolerance, tolerance)
         assert found.dtype == dtype
+
+
+def products(function, *arrays):
+    """The shapes of the operands of products in the rewritten graph."""
+    graph = legalised(trace(function)(*arrays), CPU)
+    return [
+        tuple(x.aval.shape for x in eqn.inputs)
+        for eqn in graph.eqns
+        if eqn.primitive.name == "dot_general"
+    ]
+
+
+OF_MATRICES = {
+    "rows": (lambda a, b: a @ b.T, [((180, 300), (180, 300))]),
+    "columns": (lambda a, b: a.T @ b, [((90, 600), (90, 600))]),
+    "conjugated": (lambda a, b: a.conj() @ b.conj().T, [((180, 300), (180, 300))]),
+    "with itself": (lambda a, b: a.conj().T @ a, [((90, 600), (90, 600))]),
+    "of computed values": (lambda a, b: (a + 1) @ np.exp(b.T), [((180, 300), (300, 180))]),
+    "of stacks": (
+        lambda a, b: np.reshape(a, (2, 45, 300)) @ np.reshape(b, (2, 300, 45)),
+        [((2, 90, 300), (2, 300, 90))],
+    ),
+    "one part read": (lambda a, b: (a @ b.T).conj().T.imag, [((90, 300), (300, 90))] * 2),
+    "with a real matrix": (lambda a, b: a.real @ b.T, [((90, 300), (300, 90))] * 4),
+    "small": (lambda a, b: a[:9, :9] @ b[:9, :9], [((9, 9), (9, 9))] * 4),
+    "of few columns": (
+        lambda a, b: np.tile(a, (50, 1)) @ b.T[:, :2],
+        [((4500, 300), (300, 4))] * 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_matrices_are_multiplied_by_one_real_product(name, dtype):
+    a, b = BIG.astype(dtype), (1j * BIG[::-1]).astype(dtype)
+    function, expected = OF_MATRICES[name]
+    assert products(function, a, b) == expected
+    tolerance = 1e-12 if dtype == np.complex128 else 1e-3
+    for order in "CF":
+        found = jit(function)(np.asarray(a, order=order), b)
+        np.testing.assert_allclose(found, function(a, b), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("number", [np.inf, complex(0, -np.inf), np.nan, 1e300, 1e-300])
+def test_special_numbers_spread_as_in_four_products(number):
+    a, b = BIG[:17].copy(), BIG.T[:, :20].copy()
+    a[3, 5] = number
+    found = jit(lambda a, b: a @ b)(a, b)
+    with np.errstate(invalid="ignore"):
+        re = a.real @ b.real - a.imag @ b.imag
+        im = a.real @ b.imag + a.imag @ b.real
+    np.testing.assert_allclose(found.real, re, 1e-12, 1e-12)
+    np.testing.assert_allclose(found.imag, im, 1e-12, 1e-12)
