@@ -2,7 +2,8 @@
 
 Each measurement runs in a fresh process. ``--quick`` runs each workload once, without JAX, and
 only checks that it works. "First" is the first call with nothing on disk, "warm" that of a process
-which finds our machine code there. BLAS runs on its own choice of kernels, which are printed.
+which finds our machine code there. BLAS runs on its own choice of kernels, which are printed, or on
+those for the level of x86-64 that the variable `FUNCTRANS_CPU` names.
 """
 
 from __future__ import annotations
@@ -25,9 +26,21 @@ from tests.benchmarks.one import ALL
 
 LEFT_OUT = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE"}
 
+LEVELS = {"x86-64-v2": "Nehalem", "x86-64-v3": "Haswell", "x86-64-v4": "SkylakeX"}
+"""OpenBLAS's kernels for a level of x86-64 that `FUNCTRANS_CPU` compiles for: so code without
+AVX-512 is compared with BLAS without AVX-512."""
+
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
-"""Where the measurements run: with the kernels that BLAS chooses for this machine, and with byte
-code on disk, as an installed package has it."""
+if os.environ.get("FUNCTRANS_CPU") in LEVELS:
+    ENVIRONMENT["OPENBLAS_CORETYPE"] = LEVELS[os.environ["FUNCTRANS_CPU"]]
+"""Where the measurements run: with the kernels that BLAS chooses for this machine, or for the level
+that functrans compiles for, and with byte code on disk, as an installed package has it."""
+
+
+def enter_environment(module: str) -> None:
+    """Start the program anew if its variables differ: BLAS reads them once, as it is loaded."""
+    if os.environ != ENVIRONMENT:
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], ENVIRONMENT)
 
 
 def kernels() -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 from collections.abc import Callable
 from statistics import median
 from time import perf_counter
@@ -20,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import jit
-from tests.benchmarks.__main__ import ENVIRONMENT, LEFT_OUT, kernels
+from tests.benchmarks.__main__ import enter_environment, kernels
 from tests.benchmarks.layers import (
     attention,
     basic_block,
@@ -196,10 +194,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()
-    if LEFT_OUT & os.environ.keys():
-        # BLAS reads its variables once, as it is loaded
-        command = [sys.executable, "-m", "tests.benchmarks.contractions", *sys.argv[1:]]
-        os.execve(sys.executable, command, ENVIRONMENT)
+    enter_environment("tests.benchmarks.contractions")
     names = [
         name
         for name in (*ROWS, *DRAWN)

@@ -5,11 +5,14 @@ elements. Here, such a vector is emitted as several, of 16 and 8 elements, and e
 executed for all of these parts before the next statement. So a reduction is one loop, with an
 accumulator for each part, and loads the operands that are the same in all lanes once.
 
-A last part of at most 16 bytes, as of 4 elements in 20, would take as long as one of 32 where units
-have half the size of a register. So if it adds up products, four terms are added at once: the lanes
-of a whole vector are the columns of the part, for each of the four terms. One factor of a product
-does not depend on the column; four of its elements are loaded as a vector, and each is repeated.
-After the loop, the four sums of a column are added up.
+A rest of 5 elements in 13 is no power of two. Its part, elements 5 to 12, overlaps the part before
+it, elements 0 to 7. Elements in both are computed twice, with the same bits; none needs a mask.
+
+With AVX-512, a last part of at most 16 bytes, as of 4 elements in 20, would take as long as one of
+32 where units have half the size of a register. So if it adds up products, four terms are added at
+once: the lanes of a whole vector are the columns of the part, for each of the four terms. One
+factor of a product does not depend on the column; four of its elements are loaded as a vector, and
+each is repeated. After the loop, the four sums of a column are added up.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import numpy as np
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
-from functrans.emit.llvm.store import store
+from functrans.emit.llvm.store import stored_value, write
 from functrans.emit.llvm.text import Value, register_type
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, identity
@@ -33,6 +36,8 @@ from functrans.loop.statements import For, Reduce, Store
 from functrans.loop.walk import walk
 from functrans.records import dataclass
 
+OVERLAPPING = 32
+"""The fewest bytes of a rest that are several parts, and not one that overlaps."""
 NARROW = 16
 """The most bytes of a last part that adds up several terms at once."""
 TOGETHER = 4
@@ -94,17 +99,25 @@ def emit_in_parts(ex: Expressions, loop: Loop, statement: For, base: str, stop: 
             _reduce(ex, loop, each, parts)
             continue
         assert isinstance(each, Store), "vectors in parts are of reductions"
+        values = []
         for part in parts:
             with part.entered(ex):
-                store(ex, each)
+                values.append(stored_value(ex, each))
+        # what is added to memory was read for all parts before one of them, which may overlap
+        for part, value in zip(parts, values, strict=True):
+            with part.entered(ex):
+                write(ex, each, value)
 
 
 def _parts(ex: Expressions, statement: For, base: str, stop: str | None) -> Iterator[Part]:
     """The parts of a vector, of powers of two, the largest first."""
-    assert statement.lanes % 2 == 0, "a part of a single element has no mask"
-    define, first = ex.writer.define, 0
+    define, size, first = ex.writer.define, largest_element(statement), 0
     while first < statement.lanes:
-        lanes = 1 << (statement.lanes - first).bit_length() - 1
+        rest = statement.lanes - first
+        lanes = 1 << rest.bit_length() - 1
+        if first and rest * size < OVERLAPPING:
+            lanes = max(1 << (rest - 1).bit_length(), 2)  # a single element has no mask
+            first = statement.lanes - lanes
         own = define(f"add nsw i64 {base}, {first}")
         mask = None
         if stop is not None:
@@ -126,7 +139,8 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
             part.slots.update(_cleared(ex, sums, part.vector.lanes))
             ex.compute_places(statement.values, index)
     first, end = ex.value(start).ref, ex.value(stop).ref
-    factors = _factors(sums, index, parts[-1].vector)
+    has_quarters = "quarters" in ex.writer.instructions
+    factors = _factors(sums, index, parts[-1].vector) if has_quarters else None
     if factors is not None:
         first = _reduce_together(ex, loop, (index, first, end), sums, factors, parts)
     with loop(first, end, sums=True) as counter, ex.bound(index, counter):

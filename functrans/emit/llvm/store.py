@@ -10,12 +10,22 @@ from functrans.loop.statements import Buffer, Store
 
 def store(ex: Expressions, statement: Store) -> None:
     """Store a value, or in a vector loop the vector of values."""
+    write(ex, statement, stored_value(ex, statement))
+
+
+def stored_value(ex: Expressions, statement: Store) -> Value:
+    """What is stored: the value, or its sum with what is in memory."""
+    value = ex.wide(statement.value)
+    if statement.op is None:
+        return value
+    before = ex.wide(Scalar("load", statement.indices, statement.target.dtype, statement.target))
+    return ex.operations.accumulate(statement.op, statement.target.dtype, before, value)
+
+
+def write(ex: Expressions, statement: Store, value: Value) -> None:
+    """Store what is computed already."""
     assert not statement.atomic, "iterations meet in an element, which are another thread's each"
     target, indices, vector = statement.target, statement.indices, ex.vector
-    value = ex.wide(statement.value)
-    if statement.op is not None:
-        before = ex.wide(Scalar("load", indices, target.dtype, target))
-        value = ex.operations.accumulate(statement.op, target.dtype, before, value)
     stride = 1 if vector is None else vector.factors.of_element(target, indices)
     if stride == 1:
         offset = ex.offset(target, indices, base=vector is not None)

@@ -66,7 +66,7 @@ def blocks_of(
         height = -(-size.rows // tiles)  # rows beyond the last one would be computed in vain
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
-    width, vectors, most = tile_of(root, target, in_vectors)
+    width, vectors, most = tile_of(root, target, in_vectors, is_alone)
     height = height_of(size.rows, most, vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:

@@ -146,9 +146,11 @@ class Product(Storage):
         if self.is_direct:
             return self.over_elements(block, lambda *_: const(0, self.dtype), half=False)
         *_, rows, columns = self.sums.extents
-        row, lane = index("row", rows), index("lane", columns)
+        row, lane, lanes = index("row", rows), index("lane", columns), self.copied_lanes
         store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
-        line = For(lane, ZERO, const(columns, INDEX), (store,), self.copied_lanes, whole=True)
+        overlaps = columns % lanes > 0
+        bounds = ZERO, const(columns, INDEX)
+        line = For(lane, *bounds, (store,), lanes, whole=not overlaps, repeatable=overlaps)
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
     def stored(self, block: Block) -> Body:
@@ -188,7 +190,8 @@ class Product(Storage):
             one = min(lanes, self.target.lanes(self.root.target.dtype.itemsize))
             return block.half_stored(row, column, store, one, self.simplify)
         body = (store(row, column),)
-        inner = For(column, *block.columns, body, lanes, whole=self.size.columns % lanes == 0)
+        whole, overlaps = self.size.columns % lanes == 0, self.blocks.width % lanes > 0
+        inner = For(column, *block.columns, body, lanes, whole=whole, repeatable=overlaps)
         return (For(number, *bounds, (inner,)),)
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:

@@ -18,7 +18,8 @@ class Blocking(NamedTuple):
     `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
     with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `steps_of_lanes` with
     vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
-    `few_masked_tiles` and `lone_vector` (5 to 300 terms, 3 to 120 columns) on one without.
+    `few_masked_tiles`, `lone_vector` (5 to 300 terms, 3 to 120 columns) and `vectors_of_one_tile`
+    (2 to 700 terms, 3 to 40 columns) on one without.
     """
 
     depth_bytes: int = 1536
@@ -123,6 +124,9 @@ class Blocking(NamedTuple):
     rows do, or every other row: with fewer, storing vectors takes much of the time."""
     widest: int = 6
     """The most whole vectors in a row of a tile, with AVX-512."""
+    vectors_of_one_tile: tuple[int, ...] = (2, 3, 5)
+    """The vectors that all columns fill, the last one perhaps only in part, if they are one tile
+    without AVX-512: of other numbers, two or three vectors side by side leave few lanes unused."""
     quarter_vector: float = 0.375
     """The time of a quarter of a vector for which four terms are added at once, in vectors."""
     sums_together: int = 18

@@ -37,6 +37,19 @@ class Lines(NamedTuple):
     whole: bool  # whether there are as many as ``side``
 
 
+SHORT = 16
+"""Bytes: a line is not copied in shorter pieces if it has a whole vector."""
+
+
+def lanes_of_line(length: int, itemsize: int, target: Target) -> int:
+    """The lanes of a loop that copies a line: a power of two, which divides its length.
+
+    Unless pieces would be short: then those of a vector, and the last one overlaps the one before.
+    """
+    own, whole = length & -length, target.lanes(itemsize)
+    return own if own * itemsize >= SHORT or length <= whole else whole
+
+
 class Groups(NamedTuple):
     """Groups of lines: the loop over them (or zero), its stop, the lines of a group, its start.
 
@@ -185,25 +198,25 @@ class Operand:
         lines = groups.lines
         term, lane = index("k", terms.most), index("lane", lines.side)
         element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))
-        lanes = self.target.lanes(self.factor.dtype.itemsize)
-        while lines.side % lanes:
-            lanes //= 2
-        full = const(lines.side, INDEX)
+        itemsize = self.factor.dtype.itemsize
+        lanes = min(lanes_of_line(lines.side, itemsize, self.target), self.target.lanes(itemsize))
+        full, is_divided = const(lines.side, INDEX), lines.side % lanes == 0
 
-        def copies(stop: Scalar, value: Scalar, whole: bool) -> Body:
-            store = Store(into, place(term, lane), value)
-            return (For(lane, ZERO, stop, (store,), lanes, whole=whole),)
+        def copies(stop: Scalar, value: Scalar) -> Body:
+            store, of_all = Store(into, place(term, lane), value), stop is full
+            flags = {"whole": of_all and is_divided, "repeatable": of_all and not is_divided}
+            return (For(lane, ZERO, stop, (store,), lanes, **flags),)
 
         def of_terms(body: Body) -> Body:
             return (For(term, ZERO, terms.length, body),)
 
-        line = copies(full, element, lines.side % lanes == 0)
+        line = copies(full, element)
         inside, around = (groups.loop, of_terms) if groups.side_by_side else (of_terms, groups.loop)
         if lines.whole:
             return around(inside(line))
         left = self.simplify(lines.stop - lines.first)
-        zeros = copies(full, const(0, self.factor.dtype), lines.side % lanes == 0)
-        rest = (*zeros, *copies(left, element, False))
+        zeros = copies(full, const(0, self.factor.dtype))
+        rest = (*zeros, *copies(left, element))
         if groups.side_by_side:
             return around(inside((If(full <= left, line, rest),)))
         return around((If(full <= left, inside(line), inside(rest)),))

@@ -10,7 +10,7 @@ from functrans.loop.target import Target
 from functrans.lower.product.bands import ALL, Band, Bands, bands_of
 from functrans.lower.product.blocking import Blocks, reads_columns_in_place
 from functrans.lower.product.limits import Blocking, extents_of
-from functrans.lower.product.packing import Operand
+from functrans.lower.product.packing import Operand, lanes_of_line
 from functrans.lower.select.root import Contraction
 
 
@@ -81,7 +81,7 @@ class Storage:
     @property
     def copied_lanes(self) -> int:
         """The number of lanes of loops that copy sums: a power of two."""
-        return self.blocks.width & -self.blocks.width
+        return lanes_of_line(self.blocks.width, self.dtype.itemsize, self.target)
 
     @property
     def packs_rows(self) -> bool:

@@ -4,6 +4,9 @@ With AVX-512, the time of all tiles is estimated for each width from one to seve
 which the last may be a half or a quarter: many cores execute instructions on half a vector in half
 the time. Of a quarter, several terms are added at once (`functrans.emit.llvm.parts`), if the terms
 of a row are contiguous. A tile of 20 or 52 columns so takes little more than its part of the lanes.
+
+Without AVX-512, masks take registers and several instructions. The columns of two, three or five
+vectors are one tile, whose last vector overlaps the one before it.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ class Tile(NamedTuple):
     most: int
 
 
-def tile_of(root: Contraction, target: Target, in_vectors: bool) -> Tile:
-    """The tile of a product."""
+def tile_of(root: Contraction, target: Target, in_vectors: bool, is_alone: bool) -> Tile:
+    """The tile of a product, which is ``alone`` if no operations are fused with it."""
     size, limits = extents_of(root), target[Blocking]
     itemsize = root.target.dtype.itemsize
     lanes = target.lanes(itemsize)
@@ -36,6 +39,14 @@ def tile_of(root: Contraction, target: Target, in_vectors: bool) -> Tile:
     if has_many and size.columns > lanes and not root.shared_rows:
         _, found = min(_candidates(root, target, in_vectors))
         return found
+    vectors = -(-size.columns // lanes)
+    is_free = is_alone and not (root.symmetric or root.shared_rows)
+    has_few = target.registers <= limits.few_registers
+    if is_free and has_few and vectors in limits.vectors_of_one_tile:
+        most = _most_rows(target, vectors)
+        # of five rows, tiles of a single row would have too few sums (measured: 1.06 to 1.28)
+        if size.rows <= limits.fewest_rows or height_of(size.rows, most, vectors, limits) > 1:
+            return Tile(size.columns, vectors, most)
     found = tile_of_vectors(size.rows, size.columns, target, itemsize)
     if found.vectors < 3 and not root.shared_rows and lanes > 1 and _are_three_better(root, target):
         return Tile(3 * lanes, 3, _most_rows(target, 3))

@@ -45,10 +45,11 @@ class Machine:
     def instructions(self) -> frozenset[str]:
         """The instructions that replace functions, of `functrans.emit.llvm.scalar`.
 
-        Also "loads", if those of single elements take less time than a gather from the caches, and
-        "pieces", if stores of powers of two take less time than masked ones.
+        Also "loads", if those of single elements take less time than a gather from the caches,
+        "pieces", if stores of powers of two take less time than masked ones, and "quarters", if
+        quarters of vectors are joined to whole ones (`functrans.emit.llvm.parts`).
         """
-        found = {"scalef"} if {"avx512f", "avx512vl"} <= self.has else {"pieces"}
+        found = {"scalef", "quarters"} if {"avx512f", "avx512vl"} <= self.has else {"pieces"}
         return frozenset(found | {"loads"} if self.cpu.startswith("znver") else found)
 
     @cached_property

@@ -10,6 +10,8 @@ from functrans.loop.statements import For, Kernel, Reduce, Store, buffer, load, 
 from functrans.run.code import native
 from tests.emit.test_statements import by_llvm
 
+QUARTERS = frozenset({"quarters"})
+
 ZERO, TERMS = const(0, INDEX), size(1)
 
 
@@ -47,15 +49,15 @@ def test_sums_are_those_of_each_column(columns, lanes, dtype, op, instructions):
 
 
 def test_no_vector_has_another_number_of_lanes():
-    text = emit(tile(size(0), 24, True, np.float64))
+    text = emit(tile(size(0), 24, True, np.float64), QUARTERS)
     assert "<16 x double>" in text and "<8 x double>" in text and "<24 x double>" not in text
     native.compile_object(text)
 
 
 def test_a_short_last_part_adds_four_terms_at_once():
     repeated = "<16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 1, "
-    assert repeated not in emit(tile(size(0), 24, True, np.float32))
-    text = emit(tile(size(0), 20, True, np.float32))
+    assert repeated not in emit(tile(size(0), 24, True, np.float32), QUARTERS)
+    text = emit(tile(size(0), 20, True, np.float32), QUARTERS)
     assert text.count(repeated) == 2  # one for each row
     native.compile_object(text)
 

@@ -17,8 +17,7 @@ def test_short_sums_are_products_unless_they_are_fused(rows, columns, terms):
     def is_product(function):
         return any(nest.form for nest in jit(function).lower(x, w).cost().nests)
 
-    # without AVX-512, they are written out
-    assert is_product(lambda x, w: x @ w) == (host.target().registers > 16)
+    assert is_product(lambda x, w: x @ w)
     assert not is_product(lambda x, w: np.tanh(x @ w))
     check(lambda x, w: x @ w, x, w)
     check(lambda x, w: (x @ w, np.tanh(x @ w).sum(1)), x, w)
@@ -31,11 +30,11 @@ def test_short_sums_are_products_unless_they_are_fused(rows, columns, terms):
 
 @pytest.mark.parametrize("columns", [2, 3])
 def test_few_columns_are_a_product_from_some_terms_on(columns):
-    """So many are no longer written out."""
+    """So many are no longer written out; without AVX-512, two or three columns fill a vector."""
     for terms in (8, 17, 20, 33, 300):
         x, w = array(2000, terms), array(terms, columns)
         *_, nest = jit(lambda x, w: x @ w).lower(x, w).cost().nests
-        assert bool(nest.form) == (terms > 16)
+        assert bool(nest.form) == (terms > 16 or host.target().registers <= 16)
         check(lambda x, w: x @ w, x, w)
 
 
@@ -47,7 +46,7 @@ def test_stacks_of_small_matrices_are_products_unless_they_are_fused(side):
     def is_product(function):
         return any(nest.form for nest in jit(function).lower(x, y).cost().nests)
 
-    assert is_product(lambda x, y: x @ y) == (side > 5)
+    assert is_product(lambda x, y: x @ y) == (side > 5 or host.target().registers <= 16)
     assert side > 12 or not is_product(lambda x, y: np.tanh(x @ y))
     check(lambda x, y: x @ y, x, y)
     check(lambda x, y: np.swapaxes(x, 1, 2) @ y, x, y)

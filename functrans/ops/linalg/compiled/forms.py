@@ -41,6 +41,7 @@ class Forms(NamedTuple):
     """Thresholds for blocked kernels of contractions.
 
     Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700),
+    `fewest_narrow_terms` (2 to 16 terms, 2 to 20 columns, 3 to 1000 rows, and stacks of them),
     `least_work_of_long` (small products, and programs that contain them).
     """
 
@@ -54,8 +55,11 @@ class Forms(NamedTuple):
     fewest_kept_columns: int = 6
     """The fewest columns of a product of fewer terms, or of small matrices in a stack."""
     few_registers: int = 16
-    """The most registers of a machine without AVX-512: there, such columns must fill a vector, and
-    sums may not be short."""
+    """The most registers of a machine without AVX-512: there, such columns must fill a vector, or,
+    if sums are longer, half a vector."""
+    fewest_narrow_terms: int = 8
+    """The fewest terms of such a product whose columns fill only a part of a vector. `shortest`, if
+    they fill half a vector, which needs no mask."""
     fewest_columns_of_several: int = 128
     """The fewest columns of a product over several axes whose operands are packed without a
     transposed copy (measured: 18 orders of axes)."""
@@ -99,10 +103,12 @@ def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
     Then, matrices of a stack may be small, and sums short.
     """
     limits, lanes = target[Forms], target.lanes(eqn.outputs[0].aval.dtype.itemsize)
-    has_masks = target.registers > limits.few_registers
-    fewest = limits.fewest_kept_columns
-    is_wide = counts(eqn).columns >= (fewest if has_masks else max(fewest, lanes))
-    shortest = min(limits.shortest, 2) if has_masks else limits.shortest
+    has_masks, columns = target.registers > limits.few_registers, counts(eqn).columns
+    fewest = limits.fewest_kept_columns if has_masks else lanes // 2
+    shortest = min(limits.shortest, 2)
+    if not has_masks and columns < lanes:
+        shortest = limits.shortest if columns == fewest else limits.fewest_narrow_terms
+    is_wide = columns >= fewest
     return is_wide and _is_blocked(eqn, target, shortest, limits.least_work_of_long, _matrices(eqn))
 
 
