@@ -100,8 +100,10 @@ def moment(
     if np.ndim(order):
         orders = [moment(a, n, axis, center=center, keepdims=keepdims) for n in order]
         return np.stack(orders)
-    if int(order) != order or order < 0:
-        raise ValueError(f"the order of a moment is a nonnegative integer, and it is {order}")
+    if int(order) != order:
+        raise ValueError("All elements of `order` must be integral.")
+    if order < 0:
+        raise ValueError(f"the order of a moment must not be negative, and it is {order}")
     if center is None and order == 1:
         return mean(0.0 * a, axis, keepdims=keepdims)
     off = a - (mean(a, axis, keepdims=True) if center is None else center)
