@@ -168,7 +168,8 @@ def _broadcast(x: Any, *, shape: Shape) -> Any:
         added = len(shape) - x.ndim
         known = [max(n, own) for n, own in zip(shape[added:], x.shape, strict=True)]
         return np.broadcast_to(x, (*shape[:added], *known))
-    if prod(shape) > _SMALL or type(x) is not _ndarray:
+    # an assignment would drop unit axes in front
+    if prod(shape) > _SMALL or x.ndim > len(shape) or type(x) is not _ndarray:
         return np.broadcast_to(x, shape)
     out = _empty(shape, x.dtype)
     out[...] = x
