@@ -42,6 +42,8 @@ class Structure:
 
 def structure_of(pattern: Pattern) -> compare.Structure:
     """The structure, as a pytree, of a sparse matrix with a pattern."""
-    parts = np.zeros(pattern.nnz), pattern.indices, pattern.indptr
     # 32-bit indices if possible: SuperLU takes no others
-    return tree.structure(csr_array(parts, shape=pattern.shape))
+    largest = max(*pattern.shape, pattern.nnz)
+    integer = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+    places = pattern.indices.astype(integer), pattern.indptr.astype(integer)
+    return tree.structure(csr_array((np.zeros(pattern.nnz), *places), shape=pattern.shape))

@@ -31,6 +31,8 @@ class Levels(NamedTuple):
 
     least_work: int = 48
     """The fewest operations for an element in each loop: an exponential."""
+    fewest_expanded: int = 3
+    """The fewest loops between which locals are stored."""
     longest_apart: int = 31
     """The most iterations for which vectors do not overlap, if the rest fills a vector. What two
     overlapping vectors have just stored cannot be loaded as one before it is in the cache."""
@@ -57,8 +59,11 @@ def distributed(loop: For, limits: Levels, simplify: Simplifier) -> tuple[For, .
         groups[-1] += rest
     if len(groups) == 1:
         return (loop,)
-    bodies = _Expansion(loop, simplify).bodies(groups)
-    return tuple(replace(loop, body=body) for body in bodies) if bodies is not None else (loop,)
+    expansion = _Expansion(loop, simplify)
+    bodies = expansion.bodies(groups)
+    if bodies is None or (expansion.buffers and len(groups) < limits.fewest_expanded):
+        return (loop,)
+    return tuple(replace(loop, body=body) for body in bodies)
 
 
 def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -> list[Statement]:

@@ -221,7 +221,7 @@ def test_rows_that_are_sums_of_slices_are_added_slice_by_slice():
     assert (2, (14, 14, 1)) in eqn.params["indices"]
 
 
-@pytest.mark.parametrize(("half", "last"), [(6, None), (14, "negative z")])
+@pytest.mark.parametrize(("half", "last"), [(3, None), (14, "negative z")])
 def test_rows_with_short_slices_or_other_terms_are_added_as_they_are(half, last):
     made = rows_of_halves(half) if last is None else rows_of_halves(half, last)
     eqn = rewritten(coalesce_writes, made).eqns[-1]
