@@ -37,17 +37,13 @@ class Calls(Memory):
         self.together: dict[tuple[Scalar, ...], list[Scalar]] = {}
         """Applications of called functions in the statements at hand, by operands."""
 
-    def value(self, root: Scalar, base: bool = False) -> Value:
-        raise NotImplementedError
-
     def lookup(self, node: Scalar, base: bool) -> Value | None:
-        raise NotImplementedError
-
-    def remember(self, node: Scalar, base: bool, value: Value) -> None:
+        """The value of an expression, if it is known."""
         raise NotImplementedError
 
     @staticmethod
     def of_parameters(writer: Writer, lanes: int) -> Calls:
+        """For expressions of a function's parameters alone."""
         raise NotImplementedError
 
     @contextmanager

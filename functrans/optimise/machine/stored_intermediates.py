@@ -199,9 +199,7 @@ def _append(loop: Loop, eqns: Sequence[Eqn], names: dict[Atom, Atom]) -> None:
 
     known = {key(eqn, eqn.inputs): eqn for eqn in loop.body}
     groups: list[list[Eqn]] = [[], *([eqn] for eqn in loop.body)]
-    place: dict[Atom, int] = {
-        x: i for i, (*_, eqn) in enumerate(groups[1:], 1) for x in eqn.outputs
-    }
+    place: dict[Atom, int] = {x: i for i, eqn in enumerate(loop.body, 1) for x in eqn.outputs}
     for eqn in eqns:
         inputs = [names.get(x, x) for x in eqn.inputs]
         same = known.get(key(eqn, inputs))
