@@ -154,16 +154,20 @@ def _writes_whole_rows(root: Contraction, target: Target) -> bool:
 
 
 def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
-    """Whether blocks pack the right operand: it is larger than the cache, and few rows read it.
+    """Whether blocks pack the right operand, so that a thread reads only what it has packed itself.
 
-    A copy of the whole operand would be written to memory and read again. This requires that tiles
-    read the left operand in place.
+    Other threads' packed panels would have to come from their caches; and of an operand that is
+    larger than the cache, a copy would be written to memory and read again. This requires that
+    tiles read the left operand in place, and that there are few rows, which each block reads.
     """
-    few = extents_of(root).rows <= target[Blocking].rows_of_packing_blocks
-    counter = root.counter
+    size, counter = extents_of(root), root.counter
     assert counter is not None
-    is_packed = _is_larger(root, target.cache) and not reads_columns_in_place(root, target, tiles)
-    return few and is_packed and is_dense(root.factors[0], counter)
+    if _is_larger(root, target.cache):
+        most = target[Blocking].rows_of_packing_blocks
+    else:
+        most = size.columns if _is_larger(root, target[Blocking].largest_in_place) else 0
+    in_place = reads_columns_in_place(root, target, tiles)
+    return size.rows <= most and not in_place and is_dense(root.factors[0], counter)
 
 
 def _is_larger(root: Contraction, nbytes: int) -> bool:

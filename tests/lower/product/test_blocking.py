@@ -43,6 +43,21 @@ def test_the_sums_of_a_tile_fit_the_registers(target, dtype):
     assert found.height * vectors >= target.registers // 3
 
 
+def test_blocks_pack_what_few_rows_read():
+    # by loads: constants are neither packed nor read in place
+    def packs(rows, columns, terms):
+        k = index("k", terms)
+        one = product(rows, columns, terms)
+        right = buffer("y", np.float32, (terms, columns))
+        left = buffer("x", np.float32, (rows, terms))
+        factors = load(left, (one.sides[1][0], k)), load(right, (k, one.sides[2][0]))
+        return blocks_of(replace(one, counter=k, factors=factors), CPU, False).packs
+
+    assert packs(128, 512, 128) and packs(500, 512, 512)
+    assert not packs(128, 128, 128)  # read in place
+    assert not packs(1000, 200, 200) and not packs(500, 2000, 512)
+
+
 def test_a_tile_leaves_no_rest_where_it_can():
     assert blocks_of(product(100, 64, 64), CPU, False).height == 10
     assert blocks_of(product(2048, 64, 64), CPU, False).height == 8

@@ -156,7 +156,7 @@ EXTENT = st.sampled_from([1, 2, 7, 17, 33, 64, 65, 130])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("columns", [64, 240, 513, 1100])
 def test_large_operands_are_packed_along_their_rows(batch, columns, monkeypatch):
-    take_host_for(monkeypatch, blocking={"few_bytes": 0})
+    take_host_for(monkeypatch, blocking={"few_bytes": 0, "largest_in_place": 1 << 30})
     x, y = array(batch, 64, 20), array(batch, 20, columns)
     copy, _ = kernels(lambda x, y: x @ (2 * y), x, y)
     assert columns < 512 or copy.index("for k") < copy.index("for panel")
