@@ -132,7 +132,7 @@ def _packing_blocks(
     height, width, deepest = tile
     panels, tiles = -(-size.columns // width), -(-size.rows // height)
     rows, lines = tiles * height, limits.block_bytes // line
-    most = min(2 * size.batch * panels // limits.fewest_blocks, panels)
+    most = min(size.batch * panels // limits.fewest_blocks, panels)
     across = min(lines // (3 * max(rows, limits.fewest_packed)), most)
     across = _even(panels, max(across, 1))
     depth = min(max(lines // across - rows, limits.fewest_packed), deepest)
