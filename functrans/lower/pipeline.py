@@ -171,10 +171,11 @@ def generated(draft: Draft, generate: Generation) -> Draft:
     readers = readers_of(draft.roots)
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
     nests = tuple(generate(draft.loops, readers, bodies, draft))
-    work = sum(
-        operations_of(nest.body) if nest.operations is None else nest.operations for nest in nests
+    counted = tuple(
+        replace(nest, operations=operations_of(nest.body)) if nest.operations is None else nest
+        for nest in nests
     )
-    return replace(draft, nests=nests, work=work)
+    return replace(draft, nests=counted, work=sum(nest.operations or 0 for nest in counted))
 
 
 def merging(draft: Draft) -> Draft:
@@ -450,6 +451,7 @@ class _Inner:
             done.inputs,
             tuple(done.chosen.outputs),
             sum(nest.work for nest in done.nests),
+            sum(nest.uncounted for nest in done.nests),
         )
 
 

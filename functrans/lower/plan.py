@@ -38,7 +38,7 @@ class Step:
     buffers: tuple[Buffer, ...]  # the program's buffers with which it is called
     sizes: tuple[int, ...]
     extent: int  # the range of the kernel's parallel loop; 0 if it has none
-    work: int  # roughly the number of scalar operations
+    work: int  # roughly its operations and the bytes that it moves
     # The indices of the program's loops around it, outermost first. Their values are the last sizes
     # with which the kernel is called.
     turns: tuple[Scalar, ...] = ()

@@ -18,7 +18,6 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import ZERO
-from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
@@ -62,7 +61,7 @@ def _kernels(nests: Sequence[Nest], around: tuple[Scalar, ...], target: Target) 
     for piece, rows in made:
         body = nested(piece)
         turns = (*around, *(each.index for each in piece.turns))
-        yield Nest(body, rows, operations_of(body), turns=turns)
+        yield Nest(body, rows, turns=turns)
 
 
 def _is_long(body: Sequence[Statement]) -> bool:

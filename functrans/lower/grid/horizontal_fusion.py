@@ -13,7 +13,6 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Statement, band
@@ -123,7 +122,7 @@ def _joined(group: Sequence[_Kernel]) -> Iterator[Nest]:
         sections.append((start, substituted(loops[-1].body, places, simplify)))
     loop = For(element, ZERO, const(start, INDEX), _chosen(element, sections), parallel=True)
     body: Body = (loop,)
-    yield replace(group[0].nest, body=body, work=operations_of(body))
+    yield replace(group[0].nest, body=body, operations=None)
 
 
 def _chosen(element: Scalar, sections: Sequence[tuple[int, Body]]) -> Body:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from functrans.loop.nodes import ZERO
-from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, Statement, Store, in_loops
 from functrans.loop.walk import loaded, stored, walk
@@ -41,7 +40,7 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
             nest,
             body=body,
             scratch=tuple(row for row in nest.scratch if row in scratch & _used(body)),
-            work=operations_of(body),
+            operations=None,
             turns=turns,
         )
         for turns, body in parts

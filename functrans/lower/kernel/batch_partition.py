@@ -40,7 +40,7 @@ class BatchPartition(NamedTuple):
     """The rows of a block are a multiple of this, or of groups of at least as many."""
     most_blocks: int = 16
     """The largest number of blocks."""
-    least_work: int = 1_000_000
+    least_work: int = 2_000_000
     """The fewest scalar operations of a loop for which blocks are profitable."""
 
 

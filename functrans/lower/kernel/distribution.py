@@ -20,9 +20,9 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Buffer, Call, For, Statement, While
+from functrans.loop.statements import Buffer, For, Statement, While
 from functrans.loop.target import Target
-from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
+from functrans.loop.walk import assigned, declared, loaded, scalars, stored
 from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
@@ -52,8 +52,8 @@ class _Part(NamedTuple):
 def distributed(nest: Nest, target: Target) -> list[Nest]:
     """The nest, or several: the parts of a long loop's step, and what is before and after the loop.
 
-    A nest in phases always has long loops, however little work they do. What is known of its work
-    is divided equally; if nothing is, that of each part is counted.
+    A nest in phases always has long loops, however little work they do. What cannot be counted of
+    its work is divided equally.
     """
     limits = target[Distribution]
     if nest.in_phases:
@@ -69,7 +69,8 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
             nest,
             body=part.body,
             scratch=tuple(row for row in nest.scratch if row in own and users[row] == 1),
-            work=nest.work // calls if nest.in_phases and nest.work else _work(part),
+            operations=_operations(part),
+            uncounted=nest.uncounted // calls,
             turns=part.turns,
             exit=part.exit,
         )
@@ -121,13 +122,12 @@ def _expected(turn: Scalar) -> int:
     return 1 if turn.attribute[2] is None else extent_of(turn)
 
 
-def _work(part: _Part) -> int:
-    """Roughly the number of scalar operations in an iteration, on average, without calls."""
+def _operations(part: _Part) -> int:
+    """The operations of an iteration, on average."""
     body = part.body
     for turn in reversed(part.turns):
         body = (For(turn, ZERO, const(_expected(turn), INDEX), body),)
-    calls = sum(isinstance(each, Call) for each in walk(part.body))
-    return operations_of(body) // prod(map(_expected, part.turns)) + calls
+    return operations_of(body) // prod(map(_expected, part.turns))
 
 
 def _share_locals(parts: Sequence[_Part]) -> bool:

@@ -10,14 +10,11 @@ from dataclasses import replace
 from math import prod
 
 from functrans.ir.graph import Graph
-from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, Call, For, Kernel
+from functrans.loop.statements import Buffer, Call, For
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.kernel.symbolic_sizes import parametrise
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.plan import Step
-from functrans.lower.select.root import extent_of
 from functrans.lower.select.root_builder import Subprogram
 
 Formal = tuple[Sequence[Step], Sequence[Buffer]]
@@ -51,8 +48,7 @@ class Steps:
                 continue
             kernel, arguments, sizes = parametrise(nest, self.homes, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-            work = _work(nest, kernel, sizes) if extent else nest.work
-            given = tuple(arguments), tuple(sizes), extent, work, nest.turns, nest.form
+            given = tuple(arguments), tuple(sizes), extent, _work(nest), nest.turns, nest.form
             yield Step(kernel, *given, nest.exit)
 
     def _called(self, call: Subprogram) -> Iterator[Step]:
@@ -66,18 +62,11 @@ class Steps:
             yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))
 
 
-ROUTINE = 4
-"""The operations that take as long as one of those that are counted for a library routine."""
-
-
-def _work(nest: Nest, kernel: Kernel, sizes: Sequence[int]) -> int:
-    """The time of a loop: its operations and the bytes that it moves, in the middle of the turns.
+def _work(nest: Nest) -> int:
+    """The time of a nest, in operations: those that it executes, and the bytes that it moves.
 
     After S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance
-    model for multicore architectures" (2009), but with the sum of both times instead of the longer.
+    model for multicore architectures" (2009), with the sum of both times instead of the longer.
     """
-    extents = [1 if turn.attribute[2] is None else extent_of(turn) for turn in nest.turns]
-    operations = operations_of(kernel.body, (*sizes, *(extent // 2 for extent in extents)))
-    moved = sum(one.nbytes for one in (*loaded(nest.body), *stored(nest.body)))
-    routines = any(isinstance(each, Call) for each in walk(nest.body))
-    return operations + moved // prod(extents) + (ROUTINE * nest.work if routines else 0)
+    turns: int = prod(turn.attribute[2] or 1 for turn in nest.turns)
+    return nest.work + sum(one.nbytes for one in (*nest.loads, *nest.stores)) // turns

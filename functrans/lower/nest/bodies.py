@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
+from math import prod
 from operator import attrgetter
 
 from functrans.caches import cached_property
 from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.operations import operations_of
 from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -32,7 +34,7 @@ from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, stored, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
-from functrans.lower.nest.fission import distribute, is_worth_sharing, iterations, mark_parallel
+from functrans.lower.nest.fission import distribute, is_worth_sharing, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
 from functrans.lower.nest.row_sums import row_by_row, takes_rows
@@ -52,8 +54,7 @@ class Nest:
 
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]  # rows that live only within an iteration of the outermost loop
-    work: int  # the estimated number of scalar operations
-    part: bool = False  # whether it writes one of several parts of a join
+    part: int = 0  # the elements that it writes of a part of a join; 0 if that is none
     # on a grid, the number of threads for an iteration (`functrans.loop.statements.Kernel`)
     team: int = 0
     # the indices of the enclosing loops that the program executes, outermost first
@@ -62,10 +63,18 @@ class Nest:
     # numbers up to this describe tiles, not the program's arrays: they remain constants of the
     # kernel
     largest_constant: int = 0
-    operations: int | None = None  # the operations on data, without those of a product
+    operations: int | None = None  # the operations on data, if they have been counted
+    # those of products, of library routines, and of loops of unknown length, which are not
+    uncounted: int = 0
     form: str = ""  # the name of its form, if there are several
     in_phases: bool = False  # whether each parallel loop is a kernel, also within sequential loops
     exit: Exit | None = None  # the condition that ends the innermost loop of the program after it
+
+    @property
+    def work(self) -> int:
+        """All operations."""
+        counted = self.operations
+        return (operations_of(self.body) if counted is None else counted) + self.uncounted
 
     @cached_property
     def loads(self) -> frozenset[Buffer]:
@@ -130,7 +139,8 @@ class NestBuilder:
         first = next(iter(nest.roots))
         if isinstance(first, Emitted) and (first.in_phases or isinstance(first, TeamKernel)):
             largest = first.largest_constant
-            made = Nest(first.statements, first.scratch, first.work, largest_constant=largest)
+            made = Nest(first.statements, first.scratch, largest_constant=largest)
+            made = replace(made, uncounted=first.uncounted)
             if isinstance(first, TeamKernel):
                 turns, body = first.in_turns
                 made = replace(made, body=body, turns=turns, private=first.private)
@@ -143,20 +153,18 @@ class NestBuilder:
         units = list(self._pieces_of_nest(nest))
         scratch = tuple(row for row, _ in self._rows.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
-        work = sum(root.work for root in nest.roots)
+        uncounted = sum(root.uncounted for root in nest.roots if isinstance(root, Emitted))
         is_shared = partial(is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
         bodies = distribute(units, set(scratch), is_shared, self.target)
-        total = sum(map(iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
-            part = any(root.part for root in nest.roots)
+            parts = (x for x in nest.roots if isinstance(x, Elements) and x.part)
+            part = sum(len(x.elements) * prod(map(extent_of, x.loops)) for x in parts)
             largest = max(
                 (x.largest_constant for x in nest.roots if isinstance(x, Emitted)), default=0
             )
-            return [Nest(bodies[0], scratch, work, part, largest_constant=largest)]
-        return [
-            Nest(body, scratch, work * iterations(body) // total if is_shared(body) else len(body))
-            for body in bodies
-        ]
+            made = Nest(bodies[0], scratch, part, uncounted=uncounted)
+            return [replace(made, largest_constant=largest)]
+        return [Nest(body, scratch, uncounted=uncounted // len(bodies)) for body in bodies]
 
     # -- where the values of a nest live ------------------------------------------------------
 

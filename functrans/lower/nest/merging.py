@@ -15,7 +15,11 @@ from functrans.lower.nest.fusion import Fusion
 
 def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
     """Merge consecutive nests that are too small to parallelise."""
-    for small, run in groupby(nests, lambda nest: nest.part and nest.work <= limits.small_part):
+
+    def is_small(nest: Nest) -> bool:
+        return 0 < nest.part and nest.part + nest.work <= limits.small_part
+
+    for small, run in groupby(nests, is_small):
         most = limits.most_parts if small else 1
         for taken in _handfuls(list(run), most, limits.most_buffers):
             if len(taken) == 1:
@@ -23,7 +27,7 @@ def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
                 continue
             body = tuple(serial(each) for nest in taken for each in nest.body)
             scratch = tuple(row for nest in taken for row in nest.scratch)
-            yield Nest(body, scratch, sum(nest.work for nest in taken))
+            yield Nest(body, scratch, uncounted=sum(nest.uncounted for nest in taken))
 
 
 def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[Nest]]:

@@ -174,7 +174,7 @@ class _Side(NamedTuple):
         fold = Reduce((all_are,), ("and",), (is_finite,), tuple(loops), lanes=lanes, whole=whole)
         body = (fold, Store(finite, (matrix, number), all_are))
         loop = For(group, ZERO, as_index(finite.count), body, parallel=True)
-        return Nest((loop,), (), count * extent_of(term))
+        return Nest((loop,), ())
 
 
 @dataclass(frozen=True)

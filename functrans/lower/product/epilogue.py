@@ -204,5 +204,4 @@ def _nest(product: Product, epilogue: Epilogue | None, is_kept: bool, simplify: 
     relocation.placed[product.root.target] = product.place(block)
     body = (*body, *epilogue.of_block(block, relocation, simplify))
     nest = product.nest(body, epilogue.nest.scratch, block, number)
-    operations = operations_of(epilogue.nest.body)
-    return replace(nest, work=nest.work + epilogue.nest.work, operations=operations)
+    return replace(nest, operations=operations_of(epilogue.nest.body))

@@ -46,7 +46,11 @@ class Product(Storage):
         loop = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
         rows = (*self.scratch, *scratch)
         return Nest(
-            (loop,), rows, self.root.work, operations=0, form=form_of(self.size, self.blocks)
+            (loop,),
+            rows,
+            operations=0,
+            uncounted=self.root.work,
+            form=form_of(self.size, self.blocks),
         )
 
     def block(self) -> tuple[Block, Scalar]:

@@ -30,7 +30,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.operations import operations_of
 from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import BOOL, Scalar, eq, maximum, minimum, where
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
@@ -98,7 +97,7 @@ class Narrowed:
         for loop in reversed(batch):
             stop = as_index(extent_of(loop))
             body = (For(loop, ZERO, stop, body, parallel=loop is batch[0]),)
-        return [Nest(body, (), operations_of(body))] if body else []
+        return [Nest(body, ())] if body else []
 
     def found(self, rows: Bounds, batch: Values) -> Body:
         """Statements that compute the range of columns of a block of rows."""

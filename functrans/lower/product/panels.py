@@ -86,4 +86,4 @@ def _packing(
     body = loop_of(stretch, const(stretches, INDEX), copied)
     loop = For(group, ZERO, const(group.attribute[2], INDEX), body, parallel=True)
     # contiguous lines are transposed if their number is constant
-    return Nest((loop,), (), into.count, largest_constant=side, operations=0)
+    return Nest((loop,), (), largest_constant=side, operations=0)

@@ -28,7 +28,7 @@ from functrans.loop.statements import Buffer, For, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.product.bands import ALL, Band, band_read
-from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Root, extent_of
+from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 from functrans.ops.compiled.elements import Index
 from functrans.records import dataclass
 
@@ -167,7 +167,7 @@ class Rows:
         # without a stack, streams of products decide
         if not all(root.sides[0] for root in products):
             return False
-        terms = MULTIPLY_ADDS * sum(root.work for root in products)
+        terms = sum(root.work for root in products) // 2
         if terms > limits.most_terms * sum(one.count for one in self.passing):
             return False
         again = max(map(self._read_again, products))
@@ -313,7 +313,7 @@ def row_block_nests(
     )
     scratch = tuple(row for nest in inside for row in nest.scratch)
     largest = max(nest.largest_constant for nest in inside)
-    blocks = Nest((loop,), scratch, 0, largest_constant=largest, in_phases=True)
+    blocks = Nest((loop,), scratch, largest_constant=largest, in_phases=True)
     rest = found.extent % height
     start = const(found.extent - rest, INDEX)
     after = generate([*found.of_block(start, rest, simplify)]) if rest else ()

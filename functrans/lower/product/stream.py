@@ -15,7 +15,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Readers, extent_of
+from functrans.lower.select.root import Contraction, Elements, Readers, extent_of
 from functrans.records import dataclass
 
 
@@ -210,6 +210,6 @@ def _is_worth_it(stream: Stream, readers: Readers, target: Target) -> bool:
     if len(products) < 2 or spared(stream, readers) < limits.least_bytes:
         return False
     parts = prod(map(extent_of, stream.batch)) * cut_of(stream, readers, target).shares
-    terms = MULTIPLY_ADDS * sum(root.work for root in products)
+    terms = sum(root.work for root in products) // 2
     few = limits.most_terms * sum(one.count for one in stream.passing(readers))
     return parts >= limits.fewest_matrices and terms <= few

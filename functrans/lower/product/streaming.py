@@ -123,7 +123,7 @@ class _Streamed:
         nest = Nest(
             (For(self.part, ZERO, const(self.parts, INDEX), (matrices,), parallel=True),),
             (*scratch, *stack),
-            sum(root.work for root in self.stream.roots),
+            uncounted=sum(product.root.work for product, _ in products),
             operations=sum(operations_of(each.body) for each in epilogues),
         )
         if sum(one.nbytes for one in nest.scratch) > self.target.largest_stack:
@@ -241,7 +241,7 @@ def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
     block = Block(batch, (row, simplify(row + 1)), (ZERO, const(size.columns, INDEX)))
     body = product.over_elements(block, total, half=product.root.symmetric)
     rows = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
-    return Nest((rows,), (), shares * product.root.target.count)
+    return Nest((rows,), ())
 
 
 def _on_stack(

@@ -149,7 +149,6 @@ def _add_in_order(
     """Parts of which a later one may change what an earlier one has written."""
     limits = roots.target[Assembly]
     statements: list[Statement] = []
-    work = 0
     loops: Position = ()
     for number, (place, x) in enumerate(parts):
         shape = x.aval.shape
@@ -161,7 +160,6 @@ def _add_in_order(
         statements += _stores(
             roots, target, _in_whole(roots, place, loops), loops, value, op, dense
         )
-        work += 4 * max(x.aval.size, 1)
         following = parts[number + 1][1].aval.shape if number + 1 < len(parts) else None
         # short rows share a loop, in which operations on common operands are executed once
         is_short = is_disjoint and len(shape) == 1 and shape[0] <= limits.longest_shared
@@ -169,8 +167,8 @@ def _add_in_order(
         if not goes_on or len(statements) >= limits.together:
             call = tuple(_one_loop(statements) if loops else statements)
             read = (*loaded(call), target)
-            roots.all.append(Emitted(target, call, operands=read, work=work))
-            statements, work = [], 0
+            roots.all.append(Emitted(target, call, operands=read))
+            statements = []
 
 
 def _one_loop(loops: Sequence[Statement]) -> Sequence[Statement]:

@@ -66,7 +66,7 @@ class Emitter:
         self,
         statements: Sequence[Statement],
         *,
-        work: int,
+        uncounted: int = 0,
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
         pulled: bool = False,
@@ -77,7 +77,7 @@ class Emitter:
         if not statements:
             return
         if pulled:
-            self._roots.all.append(self._pulled(tuple(statements), work))
+            self._roots.all.append(self._pulled(tuple(statements), uncounted))
             return
         first, *also = self._results.values() if writes is None else writes
         reads = sorted(loaded(statements), key=lambda each: each.name)
@@ -85,7 +85,7 @@ class Emitter:
             first,
             tuple(statements),
             operands=(*reads, *self._started),
-            work=work,
+            uncounted=uncounted,
             also_written=tuple(also),
             scratch=tuple(stack),
             in_phases=in_phases,
@@ -95,13 +95,13 @@ class Emitter:
             made = TeamKernel(**vars(made), team=team)
         self._roots.all.append(made)
 
-    def _pulled(self, statements: tuple[Statement, ...], work: int) -> Elements:
+    def _pulled(self, statements: tuple[Statement, ...], uncounted: int) -> Elements:
         """The root of the only result, computed elementwise, with a call as an alternative."""
         (var,) = self.eqn.outputs
         axes = self._roots.loop_axes(var)
         loops, elements = self._roots.elements(var, axes)
         operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
-        call = Emitted(self.result(), statements, operands, work)
+        call = Emitted(self.result(), statements, operands, uncounted)
         return Elements(call.target, loops, axes, elements, instead=call)
 
     def contract(
@@ -142,7 +142,7 @@ class Emitter:
         results = [self.result(number) for number in range(len(self.eqn.outputs))]
         symbol = f"subprogram{len(self._roots.subprograms)}"
         self._roots.subprograms[symbol] = Subprogram(graph, tuple(operands), tuple(results))
-        self.call((Call(symbol, (), tuple(operands), tuple(results)),), work=0)
+        self.call((Call(symbol, (), tuple(operands), tuple(results)),))
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
         if key not in self._roots.shared:

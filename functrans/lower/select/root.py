@@ -58,7 +58,7 @@ class Emitted(Root):
     target: Buffer
     statements: tuple[Statement, ...]
     operands: tuple[Buffer, ...]  # the buffers that they read
-    work: int
+    uncounted: int = 0  # the operations of library routines and of loops of unknown length
     also_written: tuple[Buffer, ...] = ()  # the buffers that they write besides the target
     scratch: tuple[Buffer, ...] = ()  # the scratch that they need
     # whether each parallel loop in them is a kernel, even inside sequential loops
@@ -235,7 +235,7 @@ class Contraction(Elements):
     @cached_property
     def work(self) -> int:
         assert self.counter is not None
-        return prod(map(extent_of, (*self.loops, self.counter))) // MULTIPLY_ADDS
+        return 2 * prod(map(extent_of, (*self.loops, self.counter)))
 
     @property
     def node_count(self) -> int:  # type: ignore[override]
@@ -244,9 +244,6 @@ class Contraction(Elements):
 
 LINE = 8
 """With at least this stride, each element that is read costs a line of the cache."""
-
-MULTIPLY_ADDS = 4
-"""The number of multiply-adds of a product that take as long as another operation."""
 
 
 def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:

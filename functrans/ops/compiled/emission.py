@@ -43,7 +43,8 @@ class Inner:
     scratch: tuple[Buffer, ...]
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    work: int
+    work: int  # all operations
+    uncounted: int  # those of library routines, and of loops of unknown length
 
 
 class Emission(Protocol):
@@ -90,21 +91,22 @@ class Emission(Protocol):
         ...
 
     def call(
-        self, statements: Sequence[Statement], *, work: int, stack: Sequence[Buffer] = (),
+        self, statements: Sequence[Statement], *, uncounted: int = 0, stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None, pulled: bool = False, in_phases: bool = False,
         largest_constant: int = 0, team: int = 0,
     ) -> None:  # fmt: skip
         """Execute statements as a nest of their own.
 
-        ``work`` estimates their time in operations of a loop. Buffers on the ``stack`` keep no
-        values from one iteration of the nest to the next. The statements write the results whose
-        buffers were requested, unless ``writes`` names others. The only result may instead be
-        ``pulled``, as a part of a larger kernel. With ``in_phases``, threads share every parallel
-        loop in the statements, also those nested in sequential loops; no local lives from one such
-        loop to the next. Numbers up to ``largest_constant`` describe tiles, and remain constants of
-        the kernel. On a grid, a ``team`` of so many threads executes one iteration of a band of
-        parallel loops together and shares the loops of as many lanes; loops around the band are run
-        by the program. Inside a loop with a team, that team executes everything.
+        The operations of library routines and of loops of unknown length are ``uncounted``,
+        roughly. Buffers on the ``stack`` keep no values from one iteration of the nest to the next.
+        The statements write the results whose buffers were requested, unless ``writes`` names
+        others. The only result may instead be ``pulled``, as a part of a larger kernel. With
+        ``in_phases``, threads share every parallel loop in the statements, also those nested in
+        sequential loops; no local lives from one such loop to the next. Numbers up to
+        ``largest_constant`` describe tiles, and remain constants of the kernel. On a grid, a
+        ``team`` of so many threads executes one iteration of a band of parallel loops together and
+        shares the loops of as many lanes; loops around the band are run by the program. Inside a
+        loop with a team, that team executes everything.
         """
         ...
 

@@ -26,4 +26,4 @@ def inline(at: Emission, function: Callable[..., Sequence[Any]]) -> None:
     inner = at.lower(rewrite(function, [atom.aval for atom in at.eqn.inputs]))
     operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
     results = [at.result(number) for number in range(len(at.eqn.outputs))]
-    at.call(relocated(at, inner, operands, results), work=inner.work, stack=inner.scratch)
+    at.call(relocated(at, inner, operands, results), uncounted=inner.uncounted, stack=inner.scratch)

@@ -25,12 +25,12 @@ from functrans.run.code import routines
 from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 
-GIL_THRESHOLD = 20_000
-"""A program of more scalar operations than this releases the GIL."""
+GIL_THRESHOLD = 100_000
+"""A program of more work than this, that of about a microsecond, releases the GIL."""
 
 
-LONGEST_WORK = 1 << 24
-"""The scalar operations of some milliseconds."""
+LONGEST_WORK = 1 << 26
+"""The work of about a millisecond."""
 
 
 class StepListing(NamedTuple):
@@ -41,7 +41,7 @@ class StepListing(NamedTuple):
     imports: tuple[str, ...]  # the routines that it calls: of BLAS and LAPACK, and messages
     extent: int  # the range of its parallel loop
     lanes: int  # the iterations that this loop executes at once; 0 if there is no such loop
-    work: int  # the estimated number of scalar operations
+    work: int  # its operations and the bytes that it moves, roughly
     # the arrays that it is called with: inputs are numbered first, then outputs, temporaries, views
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]

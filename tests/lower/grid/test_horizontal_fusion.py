@@ -23,7 +23,7 @@ def nest(source, target, turns=()):
     body = (Store(target, tuple(counters), load(source, counters) * 2.0),)
     for counter in reversed(counters):
         body = (For(counter, ZERO, const(counter.attribute[2], INDEX), body, parallel=True),)
-    return Nest(body, (), 1, turns=turns)
+    return Nest(body, (), turns=turns)
 
 
 def doubled(*names):

@@ -218,7 +218,7 @@ def loop(counter, *body):
 
 
 def nest(scratch, *body):
-    return Nest((loop(OUTER, *body),), (scratch,), 10**9)
+    return Nest((loop(OUTER, *body),), (scratch,), uncounted=10**9)
 
 
 def copied_to(row, *at):

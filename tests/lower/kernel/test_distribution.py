@@ -109,7 +109,7 @@ def test_a_loop_without_turns_stays(turns):
     x, out = buffer("x", float, (1 << 21,)), buffer("out", float, (1 << 21,))
     store = Store(out, (i,), load(x, (i,)) * 2 + 1)
     inner = For(i, ZERO, const(1 << 21, INDEX), (store,), parallel=True)
-    nest = Nest((For(t, ZERO, const(turns, INDEX), (inner,)),), (), 1)
+    nest = Nest((For(t, ZERO, const(turns, INDEX), (inner,)),), ())
     made = distributed(nest, CPU)
     assert [part.turns for part in made] == [(t,) if turns else ()]
 

@@ -30,7 +30,7 @@ def loop(target, value, at=lambda i: i, count=LENGTH):
 
 
 def homes_of(*bodies, donated=(X,), outputs=(Y,)):
-    nests = [Nest(body if isinstance(body, tuple) else (body,), (), 1) for body in bodies]
+    nests = [Nest(body if isinstance(body, tuple) else (body,), ()) for body in bodies]
     return done_by(donate, nests, donated, outputs)
 
 

@@ -247,7 +247,7 @@ def counting(changes=(), first=ZERO):
     inner = For(i, ZERO, const(N, INDEX), (store,), parallel=True)
     body = (inner, *changes, Assign((steps,), (steps + 1,)))
     loop = While((), steps < 4, body)
-    return Nest((Let((steps,), (first,)), loop, Store(out, (), steps)), (), 1), steps
+    return Nest((Let((steps,), (first,)), loop, Store(out, (), steps)), ()), steps
 
 
 def test_the_steps_that_a_loop_counts_are_turns():

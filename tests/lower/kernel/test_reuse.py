@@ -38,7 +38,7 @@ def doubled(source):
 
 
 def homes_of(*bodies, outputs=(Y,), target=SMALL):
-    nests = [Nest(body if isinstance(body, tuple) else (body,), (), 1) for body in bodies]
+    nests = [Nest(body if isinstance(body, tuple) else (body,), ()) for body in bodies]
     return reuse(nests, (X,), outputs, {}, target)
 
 
@@ -115,7 +115,7 @@ def test_other_kinds_and_small_ones_stay():
 
 
 def test_a_result_that_has_a_home_takes_nothing_in():
-    nests = [Nest((each,), (), 1) for each in (loop(T, doubled(X)), loop(Y, doubled(T)))]
+    nests = [Nest((each,), ()) for each in (loop(T, doubled(X)), loop(Y, doubled(T)))]
     assert done_by(reuse, nests, (X,), (Y,), {Y: X}, target=SMALL)[1] == {Y: X}
 
 

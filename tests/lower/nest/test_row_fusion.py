@@ -52,7 +52,7 @@ def reversed_rows(source, made, group=1):
 
 
 def nest(*body, scratch=(), **more):
-    return Nest(body, scratch, 1, **more)
+    return Nest(body, scratch, **more)
 
 
 def done(nests, *outputs):
@@ -100,7 +100,7 @@ STAYS = {
     # a call says nothing of rows
     "call": [reversed_rows(X, T), nest(loop("i", ROWS, lambda i: [
         Call("dtest", (Address(T, (i, ZERO)),), (T,), (Y,))], parallel=True))],
-    "part": [doubled(X, T), nest(*reversed_rows(T, Y).body, scratch=(LINE,), part=True)],
+    "part": [doubled(X, T), nest(*reversed_rows(T, Y).body, scratch=(LINE,), part=1)],
 }  # fmt: skip
 
 

@@ -86,7 +86,6 @@ class _Kernel:
             [each.last.target for each in self.of.sums],
             self.tiles,
             self._body(),
-            work=self.of.operations,
             output=any(each.last.output for each in self.of.sums),
         )
 

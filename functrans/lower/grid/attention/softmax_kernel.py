@@ -54,7 +54,6 @@ def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
         [root.target for root in kept],
         kernel.tiles,
         kernel.body(),
-        work=sum(root.work for root in attention.roots),
         output=any(root.output for root in kept),
     )
 

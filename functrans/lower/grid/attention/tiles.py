@@ -350,7 +350,7 @@ class PairTiles:
 
 
 def team_root(
-    targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, work: int, output: bool
+    targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, output: bool
 ) -> TeamKernel:
     """The root of a kernel of pairs: its targets and its statements."""
     scratch = set(tiles.scratch)
@@ -360,7 +360,6 @@ def team_root(
         first,
         body,
         operands=tuple(one for one in loaded(body) if one not in scratch),
-        work=work,
         also_written=tuple(others),
         scratch=tuple(tiles.scratch),
         output=output,

@@ -149,8 +149,7 @@ class _Kernel:
     def root(self) -> Root:
         """The root of the kernel."""
         last = self.of.roots[-1]
-        work = sum(root.work for root in self.of.roots)
-        return team_root([last.target], self.tiles, self.body(), work=work, output=last.output)
+        return team_root([last.target], self.tiles, self.body(), output=last.output)
 
     def body(self) -> tuple[Statement, ...]:
         tiles = self.tiles

@@ -144,7 +144,8 @@ class Tiling:
         return Nest(
             body,
             self._scratch(),
-            sum(root.work for root in self.roots),
+            operations=0,
+            uncounted=sum(root.work for root in self.roots),
             team=tile.threads,
             private=self._private(),
             largest_constant=max(tile.threads, *tile, tile.stages * tile.depth),

@@ -105,7 +105,7 @@ def rank(at: Emission) -> None:
     """The number of this process."""
     out = at.result()
     call = Call(_message(at.eqn, "i8").symbol, (Address(out, ()),), (), (out,))
-    at.call((call,), work=1)
+    at.call((call,))
 
 
 def own_part(at: Emission) -> None:
@@ -147,7 +147,7 @@ def _send(
     call = Call(_message(at.eqn, code).symbol, arguments, (x,), (out, status))
     well = eq(load(status, (ZERO,)), const(0, INT))
     check = ensure(well, NOT_SENT)
-    at.call((*before, call, check), work=WORK + x.nbytes // 16, stack=(status,))
+    at.call((*before, call, check), uncounted=WORK, stack=(status,))
 
 
 def _first(one: Buffer) -> Address:

@@ -141,18 +141,19 @@ class _Loop:
         """The carries whose only buffer is that of the result."""
 
     def _call(
-        self, loop: Sequence[Statement], inner: Sequence[Inner], work: int,
+        self, loop: Sequence[Statement], inner: Sequence[Inner], uncounted: int,
         private: Sequence[Buffer] = (),
     ) -> None:  # fmt: skip
         values = [self.next_carry[number] for number in self.updates]
         stack = (*(row for each in inner for row in each.scratch), *private, *values)
         stack = (*stack, *self.written)
-        self.at.call((*self.before, *loop, *self.after), work=work, stack=stack)
+        self.at.call((*self.before, *loop, *self.after), uncounted=uncounted, stack=stack)
 
     def scan(self) -> None:
         assert isinstance(self.loop, Scan)
         expected = _MANY if self.loop.length == GROWS else self.loop.length
-        work = expected * max(self.body.work, 1)
+        is_known = not self.loop.counted and self.loop.length != GROWS
+        uncounted = expected * (self.body.uncounted if is_known else self.body.work)
         steps: Scalar = const(self.loop.length, INDEX)
         if self.loop.counted:
             steps = local(INDEX, "steps")
@@ -163,7 +164,7 @@ class _Loop:
             self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
         if lanes is not None and not self._are_apart(lanes):
-            self._call(self._interchanged(lanes), [self.body], work)
+            self._call(self._interchanged(lanes), [self.body], uncounted)
             return
         if lanes is None or is_full(lanes):
             self._distribute()
@@ -178,11 +179,11 @@ class _Loop:
             # steps without a carry are independent
             shared = {*self.body.scratch, *self.stacks}
             private = sorted(stored(body) - shared, key=lambda each: each.name)
-            self._call((replace(loop, parallel=True),), [self.body], work, private)
+            self._call((replace(loop, parallel=True),), [self.body], uncounted, private)
             return
         if self.loop.counted:
             self.after += [each for stack in self.stacks for each in self._cleared(stack, steps)]
-        self._call((loop,), [self.body], work)
+        self._call((loop,), [self.body], uncounted)
 
     def _cleared(self, stack: Buffer, steps: Scalar) -> tuple[Statement, ...]:
         """Zeros in the rows of a padded stack after the last step."""
@@ -324,7 +325,7 @@ class _Loop:
         if self.loop.max_steps is not None:
             self.after += [each for stack in stacks for each in self._cleared(stack, steps)]
         loop = WhileLoop(prepare, condition, (*body, count), self.loop.max_steps)
-        self._call((loop,), [self.body, test], _MANY * max(self.body.work, 1))
+        self._call((loop,), [self.body, test], _MANY * self.body.work)
 
     def _within_limit(self, condition: Scalar, steps: Scalar) -> Scalar:
         """The condition of a loop that fails if it is still true at the step limit."""
@@ -473,13 +474,13 @@ def cond(at: Emission) -> None:
     results = [at.result(number) for number in range(len(at.eqn.outputs))]
     arms: list[tuple[Statement, ...]] = []
     scratch: list[Buffer] = []
-    work = 0
+    uncounted = 0
     for branch in at.eqn.params["branches"]:
         inner = at.lower(branch)
         arms.append(relocated(at, inner, given, results))
         scratch += inner.scratch
-        work = max(work, inner.work)
-    at.call(_choice(load(picked, ()), arms), work=work, stack=scratch)
+        uncounted = max(uncounted, inner.uncounted)
+    at.call(_choice(load(picked, ()), arms), uncounted=uncounted, stack=scratch)
 
 
 def _choice(number: Scalar, arms: Sequence[tuple[Statement, ...]]) -> tuple[Statement, ...]:

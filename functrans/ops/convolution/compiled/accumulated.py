@@ -107,7 +107,7 @@ class _Accumulated:
             *share(self.part, self.of.number, self._block),
         )
         loop = For(self.part, ZERO, const(self.parts, INDEX), body, parallel=True)
-        self.at.call((loop,), work=self._work(), writes=(self.sums,))
+        self.at.call((loop,), writes=(self.sums,))
 
     def _block(self, number: Scalar) -> Body:
         """The sums over a block, of all groups."""
@@ -128,10 +128,6 @@ class _Accumulated:
 
         return for_each(prod(axis.extent for axis in of.apart), group)
 
-    def _work(self) -> int:
-        sizes = (*self.of.results, *self.of.outer, *self.of.taps)
-        return prod(axis.extent for axis in sizes) // 8
-
     def _as_one_block(self) -> None:
         """The sums as one block, divided among threads after both operands have been copied."""
         of, size = self.of, const(self.of.length, INDEX)
@@ -143,10 +139,9 @@ class _Accumulated:
 
         start = first_image({axis.label: ZERO for axis in of.outer}, of.outer, of.images)
         copies = each_image(start, of.outer, of.images, copied)
-        work = self.seen.count + self.given.count
-        self.at.call(_shared(copies), work=work, writes=(self.seen, self.given))
+        self.at.call(_shared(copies), writes=(self.seen, self.given))
         tiles = self._tiled({}, size)
-        self.at.call(_shared(tiles), work=self._work(), writes=(self.sums,))
+        self.at.call(_shared(tiles), writes=(self.sums,))
 
     def _add_up(self) -> None:
         """Add the sums of all parts, in the order of the result's axes."""
@@ -180,7 +175,7 @@ class _Accumulated:
         width = self.of.lanes
         if self.of.along_taps:
             width = SIDE_BY_SIDE if together else column.extent
-        self.at.call(in_tiles(column.extent, width, columns), work=self.parts * self.out.count)
+        self.at.call(in_tiles(column.extent, width, columns))
 
     def _together(self) -> tuple[Axis, ...]:
         """The axes that are contiguous in the result but not in the sums, if they are short.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -124,7 +123,7 @@ class _Direct:
         clear = () if tiles.along_images else cleared(seen, (part,), self.at.target)
         body = (*clear, *share(part, tiles.number, block))
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
-        self.at.call((loop,), work=self._work())
+        self.at.call((loop,))
 
     def _flat_region(self) -> int:
         """The contiguous elements that a block's vectors read, also after its last position."""
@@ -132,10 +131,6 @@ class _Direct:
         (_, rows), (_, columns) = (self.regions[axis.label] for axis in tiles.places[-2:])
         across = (rows - tiles.rows) * tiles.pitch + columns - tiles.places[-1].extent
         return max(rows * tiles.pitch + columns, tiles.joined + across)
-
-    def _work(self) -> int:
-        axes = (*self.tiles.outer, *self.tiles.places, self.tiles.column, *self.tiles.summed)
-        return prod(axis.extent for axis in axes) // 8
 
     def _for_images(self, block: _Block, body: Callable[[_Block], Body]) -> Body:
         """A loop over the images of a block, if vectors do not go along them."""
@@ -170,7 +165,7 @@ class _Direct:
             return nest(inner, vectorised(lane, store, self.at.target))
 
         body = in_tiles(column.extent, side, copied)
-        self.at.call(body, work=packed.count, writes=(packed,))
+        self.at.call(body, writes=(packed,))
         return packed
 
     def _copied(self, block: _Block) -> Body:

@@ -31,7 +31,7 @@ def emit(at: Emission) -> None:
     if y.count < out.count:
         # a check of the few weights tells that there is nothing to do
         again = _unless_finite(y, again)
-    at.call(again, work=min(y.count, out.count))
+    at.call(again)
 
 
 def _recomputed(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:

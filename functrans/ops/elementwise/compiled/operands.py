@@ -23,11 +23,11 @@ DOUBLE = np.dtype(np.float64)
 
 
 def for_each(
-    at: Emission, made: Callable[..., Made], work: int, dtype: np.dtype[Any] | None = None
+    at: Emission, made: Callable[..., Made], uncounted: int, dtype: np.dtype[Any] | None = None
 ) -> None:
     """Compute each element by statements; its operands are converted to a dtype, if one is given.
 
-    ``work`` estimates the operations of an element.
+    ``uncounted`` are the operations of an element in loops of unknown length.
     """
     target = at.result()
     loops = tuple(index("i", extent) for extent in target.extents)
@@ -37,4 +37,4 @@ def for_each(
     ]
     statements, found = made(*(x if dtype is None else convert(x, dtype) for x in elements))
     body = (*statements, Store(target, loops, convert(found, target.dtype)))
-    at.call(nest(loops, body, parallel=True), work=work * target.count)
+    at.call(nest(loops, body, parallel=True), uncounted=uncounted * target.count)

@@ -35,7 +35,7 @@ class Tables:
             body = self._shared(
                 vector_loop("k", points, self.lanes, lambda k: self._point(table, (k,), k, points))
             )
-            self.at.call(body, work=WORK * points, writes=table)
+            self.at.call(body, writes=table)
             return table
 
         return self.at.shared((Tables, self.dtype, points), make)
@@ -52,7 +52,7 @@ class Tables:
                 )
             )
             loop = For(j, ZERO, const(rows, INDEX), body, parallel=True)
-            self.at.call((loop,), work=WORK * points, writes=table)
+            self.at.call((loop,), writes=table)
             return table
 
         return self.at.shared((Tables, self.dtype, rows, columns), make)
@@ -65,7 +65,7 @@ class Tables:
         def make() -> Buffer:
             memory = self.at.scratch("scale", self.dtype, ())
             put = Store(memory, (), const(value, self.dtype))
-            self.at.call((put,), work=1, writes=(memory,))
+            self.at.call((put,), writes=(memory,))
             return memory
 
         return load(self.at.shared((Tables, self.dtype, value), make), ())

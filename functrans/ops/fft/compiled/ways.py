@@ -354,7 +354,7 @@ class _Transform:
         )
         if count > 1:
             statements = (For(number, ZERO, const(count, INDEX), statements),)
-        self.at.call(statements, work=int(prod(self.shape) * log2(self.points + 1)), in_phases=True)
+        self.at.call(statements, in_phases=True)
 
     def _call(
         self, count: int, body: Callable[[Scalar], Body], memory: tuple[Parts, ...],
@@ -369,7 +369,6 @@ class _Transform:
             statements = (For(number, ZERO, stop, body(number), parallel=True),)
         self.at.call(
             statements,
-            work=int(share * prod(self.shape) * log2(self.points + 1)),
             stack=[part for parts in memory for part in parts],
             writes=writes,
         )

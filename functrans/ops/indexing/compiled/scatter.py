@@ -41,10 +41,6 @@ class Scatter(NamedTuple):
         rest = iter(loops[ndim:])
         return tuple(own[a] if a in own else next(rest) for a in range(self.x.ndim))
 
-    @property
-    def work(self) -> int:
-        return 16 * self.at.eqn.inputs[-1].aval.size
-
 
 def scatter_of(at: Emission) -> Scatter:
     """The scatter of an equation."""
@@ -70,7 +66,7 @@ def emit(combine: str | None, at: Emission) -> None:
         statements = nest(loops, (*before, store))
     else:  # the elements of one row have different positions: their order does not matter
         statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
-    at.call(statements, work=own.work)
+    at.call(statements)
 
 
 def store_of(

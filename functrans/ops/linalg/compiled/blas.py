@@ -282,9 +282,9 @@ def _mirrored(
 
 
 def work_of(eqn: Eqn) -> int:
-    """The estimated time of a contraction, in operations of a loop."""
+    """The operations of a contraction."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
-    return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
+    return 2 * prod(x) * prod(y[i] for i in sides(eqn)[1].free)
 
 
 def blocks(extent: int) -> int:

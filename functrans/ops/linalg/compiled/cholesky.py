@@ -8,8 +8,6 @@ diagonal, and threads share the blocks beside it.
 
 from __future__ import annotations
 
-from math import prod
-
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.scalar import Scalar, const, eq, idiv, irem, minimum, sqrt, where
@@ -41,8 +39,7 @@ def factor(at: Emission) -> None:
     The panels contain the remaining matrix, which the factor overwrites.
     """
     a, result = at.operand(0), at.result()
-    *leading, n, _ = a.extents
-    limits, batch = at.target[Elimination], batch_of(leading)
+    limits, batch = at.target[Elimination], batch_of(a.extents[:-2])
     panels = square(at, "factor", batch, a)
     rule = by_columns(panels, limits)
     block = index("block", rule.blocks)
@@ -57,9 +54,9 @@ def factor(at: Emission) -> None:
         For(block, ZERO, const(rule.blocks, INDEX), steps),
         _factor_from(panels, result),
     )
-    work, largest = prod(leading) * n**3 // 48, max(panels.width, rule.height)
+    largest = max(panels.width, rule.height)
     at.call(
-        for_each(batch, body), work=work, writes=(result, panels.memory), in_phases=True,
+        for_each(batch, body), writes=(result, panels.memory), in_phases=True,
         largest_constant=largest,
     )  # fmt: skip
 
@@ -97,9 +94,9 @@ def cotangent(at: Emission) -> None:
         For(block, ZERO, const(rule.blocks, INDEX), steps),
         _cotangent_from(panels, result),
     )
-    work, largest = prod(leading) * n**3 // 24, max(panels.width, rule.height)
+    largest = max(panels.width, rule.height)
     at.call(
-        for_each(batch, body), work=work, writes=(result, panels.memory, matrix.memory),
+        for_each(batch, body), writes=(result, panels.memory, matrix.memory),
         in_phases=True, largest_constant=largest,
     )  # fmt: skip
 

@@ -11,7 +11,6 @@ in reverse order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -222,7 +221,7 @@ def in_strips(
 def triangular_solve(at: Emission) -> None:
     """Solutions with triangular matrices, of many right sides."""
     a, b, x, params = at.operand(0), at.operand(1), at.result(), at.eqn.params
-    *leading, n, columns = b.extents
+    *leading, n, _ = b.extents
     limits, batch = at.target[Elimination], batch_of(leading)
     is_lower = params["lower"] != params["transpose_a"]
 
@@ -232,7 +231,7 @@ def triangular_solve(at: Emission) -> None:
     if params["transpose_a"]:
         turned = square(at, "matrix", batch, a)
         packing = for_each(batch, pack_columns(turned, a, line))
-        at.call(packing, work=a.count, writes=(turned.memory,), largest_constant=turned.width)
+        at.call(packing, writes=(turned.memory,), largest_constant=turned.width)
         rule = by_columns(turned, limits, params["unit_diagonal"])
     else:
         rule = by_rows(at, a, batch, line)
@@ -249,8 +248,8 @@ def triangular_solve(at: Emission) -> None:
 
     body = (in_strips(panels, limits, ZERO, panels.count, solved),)
     at.call(
-        for_each(batch, body), work=prod(leading) * n * n * columns // 16,
-        writes=(x, panels.memory), largest_constant=max(panels.width, rule.height),
+        for_each(batch, body), writes=(x, panels.memory),
+        largest_constant=max(panels.width, rule.height),
     )  # fmt: skip
 
 

@@ -236,7 +236,7 @@ def emit(at: Emission) -> None:
     if is_blocked(at.eqn, at.target) or is_emitted_if_kept(at.eqn, at.target):
         _blocked(at)
     else:
-        at.call(calls(at), work=work_of(at.eqn))
+        at.call(calls(at), uncounted=work_of(at.eqn))
 
 
 class _Indices(NamedTuple):

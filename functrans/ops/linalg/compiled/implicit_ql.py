@@ -101,7 +101,7 @@ class _Spectrum(Tridiagonal):
             self.in_lanes(*ranked),
             self.in_turn(*self._unpacked(order, values, vectors), only_given=True),
         )
-        self.call(body, work=(4 if self.has_vectors else 2) * self.n**3)
+        self.call(body, uncounted=(4 if self.has_vectors else 2) * self.n**3)
 
     # -- blocks ------------------------------------------------------------------------------------
 

@@ -42,9 +42,8 @@ def _factors(at: Emission, a: Parts) -> Factors:
             at.scratch("info", INT, (*leading, 1)),
         )
         calls = Copies(a, factors, False)
-        at.call(
-            calls.for_each(calls.factorised(factors)), work=calls.count * n // 3, writes=factors
-        )
+        body = calls.for_each(calls.factorised(factors))
+        at.call(body, uncounted=8 * calls.count * n // 3, writes=factors)
         return factors
 
     return at.shared((_factors, *a), make)
@@ -109,5 +108,5 @@ def _emit(at: Emission, of: str, times: float) -> None:
         body = make(calls, at, operands)
         if sum(memory.nbytes for memory in calls.stack) <= at.target.largest_scratch:
             break
-    work = int(times * calls.a.count * min(calls.a.extents[-2:]))
-    at.call(calls.for_each(body), work=work, stack=calls.stack)
+    operations = int(4 * times * calls.a.count * min(calls.a.extents[-2:]))
+    at.call(calls.for_each(body), uncounted=operations, stack=calls.stack)

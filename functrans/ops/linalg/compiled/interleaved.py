@@ -189,13 +189,13 @@ class Interleaved:
             self.loop(k, 0, n, placed, self.store(order, found, k)),
         )
 
-    def call(self, body: Body, *, work: int) -> None:
+    def call(self, body: Body, *, uncounted: int = 0) -> None:
         """Execute statements for each group; threads share the groups."""
         stop = as_index(self.group.attribute[2])
         loop = For(self.group, ZERO, stop, body, parallel=True)
         largest = max(self.rows, self.columns, self.lanes)
         self.emission.call(
-            (loop,), work=work * self.count, stack=self.stack, largest_constant=largest
+            (loop,), uncounted=uncounted * self.count, stack=self.stack, largest_constant=largest
         )
 
 

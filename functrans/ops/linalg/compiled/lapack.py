@@ -7,7 +7,6 @@ Workspaces have the leading axes, too: threads share the matrices of a stack.
 
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +71,7 @@ def det(at: Emission, factors: Factors | None = None) -> None:
     """Determinants, from the factors of the matrices."""
     a = at.operand(0)
     factors, calls = factors or _factors(at, a), Calls(a)
-    at.call(calls.for_each(calls.det(factors, at.result())), work=_work_of_determinants(a))
+    at.call(calls.for_each(calls.det(factors, at.result())))
 
 
 def slogdet(at: Emission, factors: Factors | None = None) -> None:
@@ -80,7 +79,7 @@ def slogdet(at: Emission, factors: Factors | None = None) -> None:
     a = at.operand(0)
     factors, calls = factors or _factors(at, a), Calls(a)
     body = calls.slogdet(factors, at.result(0), at.result(1))
-    at.call(calls.for_each(body), work=_work_of_determinants(a))
+    at.call(calls.for_each(body))
 
 
 def cholesky(at: Emission) -> None:
@@ -108,11 +107,7 @@ def cofactor(at: Emission) -> None:
 def _call(at: Emission, calls: Calls, body: Statements, result: Buffer, times: int = 1) -> None:
     """Execute statements for each matrix; they take about the time of a matrix product."""
     columns = result.extents[-1]
-    at.call(calls.for_each(body), work=times * calls.count * columns // 8)
-
-
-def _work_of_determinants(a: Buffer) -> int:
-    return 16 * prod(a.extents[:-1])
+    at.call(calls.for_each(body), uncounted=2 * times * calls.count * columns)
 
 
 def _factors(at: Emission, a: Buffer) -> Factors:
@@ -130,7 +125,7 @@ def _factors(at: Emission, a: Buffer) -> Factors:
         else:
             calls = Calls(a)
             statements = calls.for_each(calls.factorise(factors))
-            at.call(statements, work=calls.count * n // 12, writes=factors)
+            at.call(statements, uncounted=2 * calls.count * n // 3, writes=factors)
         return factors
 
     return at.shared((_factors, a), make)

@@ -61,7 +61,7 @@ class _Columns(Interleaved):
             self.in_lanes(*self._lengths(), *ranked),
             self.in_turn(self.loop(k, 0, self.n, store), only_given=True),
         )
-        self.call(body, work=4 * self.n**2 * self.m)
+        self.call(body, uncounted=4 * self.n**2 * self.m)
 
     def _packed(self) -> For:
         i, j = index("i", self.rows), index("j", self.columns)

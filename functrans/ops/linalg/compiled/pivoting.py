@@ -7,8 +7,6 @@ from all later panels, which threads share. Pivots are LAPACK's: the first of th
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, bounded, index
@@ -54,7 +52,7 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
         in_strips(panels, limits, ZERO, panels.count, out),
     )  # fmt: skip
     at.call(
-        for_each(batch, body), work=prod(leading) * n**3 // 24, stack=(factors,), in_phases=True,
+        for_each(batch, body), stack=(factors,), in_phases=True,
         writes=(lower_upper, pivots, info, panels.memory), largest_constant=max(width, height),
     )  # fmt: skip
 

@@ -8,7 +8,6 @@ the diagonal has no reflection; any other reflection changes the sign of the dia
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -328,9 +327,8 @@ def _reflections(at: Emission) -> Reflections:
             in_strips(panels, limits, at.simplify(block + 1), panels.count, applied),
         )),
     )  # fmt: skip
-    work = prod(leading) * m * n * count // 8
     at.call(
-        for_each(panels.batch, body), work=work, stack=(*rows, *squares), in_phases=True,
+        for_each(panels.batch, body), stack=(*rows, *squares), in_phases=True,
         writes=(panels.memory, corners, turns), largest_constant=max(width, height),
     )  # fmt: skip
     return made
@@ -362,12 +360,11 @@ def _upper(reflections: Reflections, at: Emission, result: Buffer) -> None:
         rows(stop, const(high, INDEX), const(0, result.dtype)),
     )
     statements = for_each(panels.batch, (panels.each(panel, body, parallel=True),))
-    at.call(statements, work=result.count, writes=(result,), largest_constant=width)
+    at.call(statements, writes=(result,), largest_constant=width)
 
 
 def _orthonormal(reflections: Reflections, at: Emission, result: Buffer) -> None:
     """Columns of Q: those of an identity, to which the reflections are applied, last first."""
-    *leading, m, wide = result.extents
     every = in_tiles(at, "columns", reflections.panels.batch, result, reflections.height)
     number, turn = index("panel", every.most), index("turn", reflections.blocks)
     panels = every.part(number, 1, every.count)
@@ -384,8 +381,7 @@ def _orthonormal(reflections: Reflections, at: Emission, result: Buffer) -> None
         *unpacked(panels, result, lambda i: i),
     )
     loop = For(number, ZERO, every.count, body, parallel=True)
-    work = prod(leading) * m * wide * reflections.count // 8
     at.call(
-        for_each(every.batch, (loop,)), work=work, stack=squares, writes=(result, every.memory),
+        for_each(every.batch, (loop,)), stack=squares, writes=(result, every.memory),
         largest_constant=max(reflections.width, reflections.height),
     )  # fmt: skip

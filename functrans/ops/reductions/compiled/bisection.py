@@ -41,8 +41,8 @@ def emit(at: Emission) -> None:
         for i in range(target.extents[-1])
     )
     body = (*check, If(disordered, own.found(target, rank), copies))
-    work = at.eqn.inputs[0].aval.size * 8 * source.dtype.itemsize
-    at.call(nest(line[:1], nest(line[1:], body), parallel=True), work=work)
+    comparisons = source.count * 8 * source.dtype.itemsize
+    at.call(nest(line[:1], nest(line[1:], body), parallel=True), uncounted=comparisons)
 
 
 class _Line(NamedTuple):

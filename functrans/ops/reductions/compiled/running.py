@@ -45,7 +45,7 @@ def emit(op: str, at: Emission) -> None:
     before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify, at.target)
     own = _Pass(op, target, loops, axis, position, before, value)
     statements = carried(own) if axis == aval.ndim - 1 else row_by_row(own, at.simplify)
-    at.call(statements, work=16 * aval.size)
+    at.call(statements)
 
 
 def carried(own: _Pass) -> tuple[Statement, ...]:

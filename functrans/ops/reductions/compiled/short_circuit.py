@@ -116,4 +116,4 @@ def _store(at: Emission, search: _Search, statements: Sequence[Statement], value
     stored = Store(at.result(), search.line, at.simplify(value))
     rows = nest(search.line, (*search.statements, *statements, stored))
     threaded = (replace(each, parallel=True) if isinstance(each, For) else each for each in rows)
-    at.call(tuple(threaded), work=at.eqn.inputs[0].aval.size)
+    at.call(tuple(threaded), uncounted=at.eqn.inputs[0].aval.size)

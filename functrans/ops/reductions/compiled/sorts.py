@@ -216,7 +216,7 @@ class _Sort(NamedTuple):
         return (*check, If(disordered, body, vectorised(place, copy, self.at.target)))
 
     def call(self, body: Body, stack: Rows) -> None:
-        self.at.call(body, work=16 * self.target.count, stack=stack)
+        self.at.call(body, uncounted=16 * self.target.count, stack=stack)
 
     def rows(self, name: str, *shape: int) -> Rows:
         return tuple(self.at.scratch(name, dtype, shape) for dtype in self.keys.dtypes)

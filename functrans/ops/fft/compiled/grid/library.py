@@ -30,7 +30,7 @@ def emit(at: Emission) -> None:
         given.insert(0, b"I" if params["inverse"] else b"F")
     else:
         symbol = REAL[x.dtype] + ("rfft" if sort == "r2c" else "irfft")
-    at.call((Call(symbol, tuple(given), (x,), (y,)),), work=x.count * points.bit_length())
+    at.call((Call(symbol, tuple(given), (x,), (y,)),))
 
 
 def _start(memory: Buffer) -> Address:

@@ -43,7 +43,7 @@ def at_once(own: Scatter, combine: str | None) -> None:
             in_shared_memory(own, combine, blocks, dtype)
             return
     before, store = store_of(own, combine, loops, atomic=True)
-    own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
+    own.at.call(nest(loops, (*before, store), parallel=True))
 
 
 def _blocks(own: Scatter, grid: Grid) -> int:
@@ -93,7 +93,7 @@ def in_shared_memory(own: Scatter, combine: str, blocks: int, dtype: np.dtype[An
         *_updates(own, combine, private, behind, last, number < first),
         *dealt(done, (If(ne(found, start), (total,)),), at.target),
     )
-    at.call(nest((block,), phases, parallel=True), work=own.work, stack=(private,))
+    at.call(nest((block,), phases, parallel=True), stack=(private,))
 
 
 def _updates(
@@ -138,7 +138,7 @@ def last_of_each(own: Scatter) -> None:
         *nest(fresh, (Store(winners, fresh, const(-1, number_dtype)),), parallel=True),
         *nest(loops, (*before, contend), parallel=True),
     )
-    at.call(statements, work=own.work, writes=(winners,))
+    at.call(statements, writes=(winners,))
     element = at.loops(own.x.shape)
     winner = convert(load(winners, [element[a] for a in own.axes]), INDEX)
     rest = [i for axis, i in enumerate(element) if axis not in own.axes]

@@ -35,7 +35,7 @@ def _factorise(team: Reflections, q: Buffer | None, r: Buffer) -> None:
         *team.triangle(rows, diagonal, r),
         *(() if q is None else (team.orthonormal(rows, scales, q),)),
     )
-    team.call(body, team.n * team.columns * team.steps, (rows, diagonal, scales))
+    team.call(body, (rows, diagonal, scales))
 
 
 class Reflections(Team):

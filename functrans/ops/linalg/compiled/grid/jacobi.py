@@ -84,7 +84,7 @@ class _Spectrum(Spectrum):
             *self._stored(rows, turned, order, scale, values, Matrix(vectors, self.at)),
         )
         stack = (*rows.parts, *turned.parts, less, *sines, ranks, order)
-        self.call(body, 12 * self.n**3, stack)
+        self.call(body, stack)
 
     # -- before -------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from functrans.ops.linalg.compiled.blas import (
     matrices,
     sides,
     spacing,
-    work_of,
 )
 
 HALF = np.dtype(np.float16)
@@ -84,7 +83,7 @@ def emit(at: Emission) -> None:
         const(rows * columns, INDEX),
         int32(prod(eqn.inputs[0].aval.shape[i] for i in sides(eqn)[0].batch)),
     )
-    at.call((Call(routine, arguments, (x, y), (target,)),), work=work_of(eqn), pulled=True)
+    at.call((Call(routine, arguments, (x, y), (target,)),), pulled=True)
 
 
 def _start(one: Buffer) -> Address:

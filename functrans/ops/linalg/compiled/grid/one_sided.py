@@ -118,7 +118,7 @@ class _Singular(Reflections):
             left, right = reversed(sides) if self.wide else sides
             width = vh.extents[-2] if self.wide else u.extents[-1]
             body = (*body, self._left(memory, left, width), *self._right(memory, right))
-        self.call(body, 8 * self.n * self.columns**2, memory.all())
+        self.call(body, memory.all())
 
     # -- before -------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class _Unrolled(Spectrum):
         for number, vector in enumerate(self.turned):
             row, column = divmod(number, self.n)
             self.body += placed.store(self.places[row], self.places[column], vector)
-        self.call(tuple(self.body), 12 * self.n**3)
+        self.call(tuple(self.body))
 
     def _let(self, label: str, values: Sequence[Number]) -> list[Number]:
         """Locals with initial values."""

@@ -86,7 +86,7 @@ def cholesky(at: Emission) -> None:
         For(j, ZERO, as_index(n), (column,)),
         *team.dealt((row, place), (done,)),
     )
-    team.call(body, n**3 // 3, (rows, diagonal))
+    team.call(body, (rows, diagonal))
 
 
 def triangular_solve(at: Emission) -> None:
@@ -140,7 +140,7 @@ def lu(at: Emission) -> None:
         *team.dealt((i, j), (Store(factors, (*team.at, i, j), load(rows, (i, j))),)),
         team.shared(member, 0, team.n, found),
     )
-    team.call(body, team.n * team.columns * team.steps // 2, (rows,))
+    team.call(body, (rows,))
 
 
 def det(at: Emission) -> None:
@@ -223,13 +223,12 @@ class Team:
         return lambda i, j: load(b, (*self.at, i, j))
 
     def call(
-        self, body: Body, work: int, stack: tuple[Buffer, ...] = (),
-        writes: tuple[Buffer, ...] | None = None,
-    ) -> None:  # fmt: skip
+        self, body: Body, stack: tuple[Buffer, ...] = (), writes: tuple[Buffer, ...] | None = None
+    ) -> None:
         """Execute statements for each matrix."""
         for one in reversed(self.at):
             body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
-        self.emission.call(body, work=self.count * work, stack=stack, writes=writes)
+        self.emission.call(body, stack=stack, writes=writes)
 
     def ordered(
         self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer
@@ -265,7 +264,7 @@ class Team:
             )
             rows = self.rows("rows", n)
             body = self._factored(rows, factors)
-            self.call(body, n**3 // 3, (rows,), factors)
+            self.call(body, (rows,), factors)
             return factors
 
         return self.emission.shared((Team, self.a), make)
@@ -363,14 +362,14 @@ class Team:
             x = Columns(result, self.at, c, True)
             given = For(i, ZERO, as_index(n), (x.store(i, c, right(i, c)),))
             body: Body = (For(c, ZERO, as_index(columns), (given, *steps(x)), parallel=True),)
-            self.call((*before, *body), n * n * columns)
+            self.call((*before, *body))
             return
         rows = buffer("columns", self.dtype, (n, columns))
         x = Columns(rows, (), c, False)
         row = index("i", n)
         done = self.dealt((row, c), (Store(result, (*self.at, row, c), x.load(row, c)),))
         body = (*before, self.copied(rows, columns, right), *steps(x), *done)
-        self.call(body, n * n * columns, (rows,))
+        self.call(body, (rows,))
 
     def substituted(self, triangle: Triangle, x: Columns) -> Body:
         """Solve with a triangle, in place of the right-hand sides."""

@@ -98,7 +98,7 @@ class _Scan:
     def call(self, loops: Position, body: tuple[Statement, ...], target: Buffer,
              *stack: Buffer) -> None:  # fmt: skip
         statements = nest(loops, body, parallel=True)
-        self.at.call(statements, work=4 * self.source.count, stack=stack, writes=(target,))
+        self.at.call(statements, stack=stack, writes=(target,))
 
     # -- the three steps ------------------------------------------------------------------------
 

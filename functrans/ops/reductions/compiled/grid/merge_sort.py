@@ -169,7 +169,6 @@ class _Sort:
     def call(self, body: Body, writes: Rows, stack: Rows = (), team: int = 0) -> None:
         self.at.call(
             body,
-            work=16 * self.target.count,
             stack=stack,
             writes=writes,
             largest_constant=prod(room(self.lines * self.tile, self.bits)),
