@@ -125,7 +125,7 @@ LOW = {
         "panel_bytes": (1, 256, 24 << 10),
         "packed_bytes": (1, 64, 512),
         "few_bytes": (0, 1 << 18),
-        "few_registers": (0, 64, 16),
+        "few_registers": (64, 16),
         "narrow_bytes": (64, 1024),
         "shortest_line": (1, 32),
         "rows": (4, 16, 48),

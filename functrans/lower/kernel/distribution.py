@@ -70,6 +70,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
             body=part.body,
             scratch=tuple(row for row in nest.scratch if row in own and users[row] == 1),
             operations=_operations(part),
+            products=0,
             uncounted=nest.uncounted // calls,
             turns=part.turns,
             exit=part.exit,

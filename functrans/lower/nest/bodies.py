@@ -64,8 +64,8 @@ class Nest:
     # kernel
     largest_constant: int = 0
     operations: int | None = None  # the operations on data, if they have been counted
-    # those of products, of library routines, and of loops of unknown length, which are not
-    uncounted: int = 0
+    products: int = 0  # those of products, which are not among them
+    uncounted: int = 0  # those of library routines and of loops of unknown length
     form: str = ""  # the name of its form, if there are several
     in_phases: bool = False  # whether each parallel loop is a kernel, also within sequential loops
     exit: Exit | None = None  # the condition that ends the innermost loop of the program after it
@@ -74,7 +74,8 @@ class Nest:
     def work(self) -> int:
         """All operations."""
         counted = self.operations
-        return (operations_of(self.body) if counted is None else counted) + self.uncounted
+        counted = operations_of(self.body) if counted is None else counted
+        return counted + self.products + self.uncounted
 
     @cached_property
     def loads(self) -> frozenset[Buffer]:

@@ -145,6 +145,7 @@ class _RowFusion:
             last.nest,
             body=(replace(last.loop, index=row, stop=const(count, INDEX), body=body),),
             scratch=private,
+            products=first.nest.products + last.nest.products,
             uncounted=first.nest.uncounted + last.nest.uncounted,
             largest_constant=max(first.nest.largest_constant, last.nest.largest_constant),
             operations=None if None in operations else sum(x or 0 for x in operations),

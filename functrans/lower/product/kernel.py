@@ -49,7 +49,7 @@ class Product(Storage):
             (loop,),
             rows,
             operations=0,
-            uncounted=self.root.work,
+            products=self.root.work,
             form=form_of(self.size, self.blocks),
         )
 

@@ -123,7 +123,7 @@ class _Streamed:
         nest = Nest(
             (For(self.part, ZERO, const(self.parts, INDEX), (matrices,), parallel=True),),
             (*scratch, *stack),
-            uncounted=sum(product.root.work for product, _ in products),
+            products=sum(product.root.work for product, _ in products),
             operations=sum(operations_of(each.body) for each in epilogues),
         )
         if sum(one.nbytes for one in nest.scratch) > self.target.largest_stack:

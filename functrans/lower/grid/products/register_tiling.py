@@ -145,7 +145,7 @@ class Tiling:
             body,
             self._scratch(),
             operations=0,
-            uncounted=sum(root.work for root in self.roots),
+            products=sum(root.work for root in self.roots),
             team=tile.threads,
             private=self._private(),
             largest_constant=max(tile.threads, *tile, tile.stages * tile.depth),
