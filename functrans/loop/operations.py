@@ -5,8 +5,9 @@ Index arithmetic, which depends on nothing but loop indices, is not counted.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,9 +25,6 @@ DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that are data."""
 
 NO_WORK = frozenset({"load", "probe", "checked", "required", "ahead"})
-
-Known = ChainMap[Scalar, None]
-"""Values that have been computed, in the enclosing scopes."""
 
 Count = int | np.ndarray[Any, Any]
 """Numbers of operations at several points of the enclosing loops, or one number for all of them."""
@@ -94,7 +92,7 @@ class At(NamedTuple):
 
 def operations(roots: Iterable[Scalar]) -> int:
     """The number of operations in some expressions, each counted once."""
-    return _Operations()(list(roots), ChainMap())
+    return _Operations()(list(roots))
 
 
 def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
@@ -108,7 +106,7 @@ def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
 
 @cached(64)  # stages that leave statements as they are ask again
 def _counted(body: tuple[Statement, ...], sizes: tuple[int, ...]) -> int:
-    return int(_Tally(body, sizes).body(body, At({}, 1), ChainMap()))
+    return int(_Tally(body, sizes).body(body, At({}, 1)))
 
 
 class _Operations:
@@ -116,43 +114,65 @@ class _Operations:
 
     def __init__(self) -> None:
         self.of_data: dict[Scalar, bool] = {}
+        self.own: dict[Scalar, int] = {}
+        """The operations of each node, if there are any in it or below."""
+        self.known: set[Scalar] = set()
+        """Values that have been computed in the enclosing scopes."""
+        self.order: list[Scalar] = []
+        """The same, in order."""
 
-    def __call__(self, roots: Sequence[Scalar], known: Known) -> int:
-        """The operations that are not known yet; they are added to ``known``."""
-        for node in postorder(roots, known=self.of_data):
-            self.of_data[node] = node.op in DATA or any(map(self.of_data.get, node.args))
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A branch or a step: what is computed in it is not available outside."""
+        before = len(self.order)
+        yield
+        self.known.difference_update(self.order[before:])
+        del self.order[before:]
+
+    def __call__(self, roots: Sequence[Scalar]) -> int:
+        """The operations that are not known yet."""
+        self._weigh(roots)
+        own, known = self.own, self.known
         total = 0
         inner: list[Scalar] = []
         stack = list(roots)
         while stack:
             node = stack.pop()
-            if node in known:
+            if node not in own or node in known:
                 continue
-            known[node] = None
+            known.add(node)
+            self.order.append(node)
+            total += own[node]
             if node.op == "guard":
-                total += 1
                 stack.append(node.args[0])
                 inner.append(node)
             elif node.op == "fold":
                 inner.append(node)
             else:
-                total += self._weight(node)
-                stack.extend(node.args)
+                stack += node.args
         for node in inner:
-            # values that are computed in a branch or in a step are not available outside
             if node.op == "guard":
-                total += sum(self([arm], known.new_child()) for arm in node.args[1:])
+                total += sum(self._inside([arm]) for arm in node.args[1:])
             else:
                 steps = prod(i.attribute[2] or 1 for i in node.attribute[1])
-                total += steps * (self(node.args[:1], known.new_child()) + 1)
+                total += steps * (self._inside(node.args[:1]) + 1)
         return total
 
-    def _weight(self, node: Scalar) -> int:
-        if not node.args or node.op in NO_WORK:
-            return 0
-        if not self.of_data[node] and node.dtype in (INDEX, BOOL):
-            return 0
-        return node_count([node])
+    def _inside(self, roots: Sequence[Scalar]) -> int:
+        with self.scope():
+            return self(roots)
+
+    def _weigh(self, roots: Sequence[Scalar]) -> None:
+        for node in postorder(roots, known=self.of_data):
+            args = node.args
+            of_data = node.op in DATA or any(map(self.of_data.__getitem__, args))
+            self.of_data[node] = of_data
+            if node.op in ("guard", "fold"):
+                self.own[node] = node.op == "guard"
+            elif args and node.op not in NO_WORK and (of_data or node.dtype not in (INDEX, BOOL)):
+                self.own[node] = node_count([node])
+            elif not self.own.keys().isdisjoint(args):
+                self.own[node] = 0
 
 
 class _Tally:
@@ -169,35 +189,36 @@ class _Tally:
         }
         """The loop indices on which the extents of other loops depend."""
 
-    def body(self, body: Iterable[Statement], at: At, known: Known) -> Count:
-        return sum((self.statement(each, at, known) for each in body), 0)
+    def body(self, body: Iterable[Statement], at: At) -> Count:
+        return sum((self.statement(each, at) for each in body), 0)
 
-    def statement(self, one: Statement, at: At, known: Known) -> Count:
+    def inside(self, body: Iterable[Statement], at: At) -> Count:
+        with self.operations.scope():
+            return self.body(body, at)
+
+    def statement(self, one: Statement, at: At) -> Count:
         match one:
             case For():
-                loops = loops_of(one)
-                return self.loops(loops, at, lambda at: self.body(one.body, at, known.new_child()))
+                return self.loops(loops_of(one), at, partial(self.inside, one.body))
             case Reduce():
 
                 def step(at: At) -> Count:
-                    inner = known.new_child()
-                    own = self.body(one.body, at, inner)
-                    return own + self.operations(one.values, inner) + len(one.values)
+                    with self.operations.scope():
+                        own = self.body(one.body, at) + self.operations(one.values)
+                        return own + len(one.values)
 
                 return self.loops(one.loops, at, step)
             case If():
-                first, second = (
-                    self.body(arm, at, known.new_child()) for arm in (one.body, one.otherwise)
-                )
-                return self.operations([one.condition], known) + _larger(first, second)
+                first, second = (self.inside(arm, at) for arm in (one.body, one.otherwise))
+                return self.operations([one.condition]) + _larger(first, second)
             case While():
-                inner = known.new_child()
-                own = self.body(one.prepare, at, inner) + self.operations([one.condition], inner)
-                return own + self.body(one.body, at, inner)
+                with self.operations.scope():
+                    prepared = self.body(one.prepare, at) + self.operations([one.condition])
+                    return prepared + self.body(one.body, at)
             case MatrixMultiply():
                 return 2 * one.count * fragments.terms(one.dtype)
         combined = isinstance(one, Store) and one.op is not None
-        return self.operations(expressions(one), known) + combined
+        return self.operations(expressions(one)) + combined
 
     def loops(
         self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], at: At, inside: Callable[[At], Count]
