@@ -147,23 +147,23 @@ class Expressions(Calls):
 
         With ``base``, every load and index is taken in the first lane only.
         """
-        stack = [root]
+        found = self.lookup(root, base)
+        stack = [root] if found is None else []
         while stack:
             node = stack[-1]
-            if self.lookup(node, base) is not None:
-                stack.pop()
-                continue
-            missing = [arg for arg in self._needed_first(node) if self.lookup(arg, base) is None]
-            if missing:
-                stack.extend(missing)
+            operands = self._needed_first(node)
+            known = [value for arg in operands if (value := self.lookup(arg, base)) is not None]
+            if len(known) < len(operands):
+                stack += [arg for arg in operands if self.lookup(arg, base) is None]
                 continue
             stack.pop()
-            self.remember(node, base, self._emit(node, base))
-        found = self.lookup(root, base)
+            if self.lookup(node, base) is None:
+                found = self._emit(node, base, known)
+                self.remember(node, base, found)
         assert found is not None
         return found
 
-    def _emit(self, node: Scalar, base: bool) -> Value:
+    def _emit(self, node: Scalar, base: bool, operands: list[Value]) -> Value:
         match node.op:
             case "const":
                 return Value(literal(node.attribute, node.dtype), 1)
@@ -189,20 +189,19 @@ class Expressions(Calls):
                 return self._unlikely(node, base)
             case "ahead":
                 self.fetch(node.args[1])
-                return self._known(node.args[0], base)
+                return operands[0]
             case "checked":
                 return self._checked(node, base)
             case "required":
                 return self._required(node, base)
             case "apply" if self._is_inlined(node):
-                return self._known(self._body(node), base)
+                return operands[0]
             case "apply" if not node.attribute.instruction:
                 return self.call(node, base)
             case "fold":
                 raise AssertionError("a fold must have become a Reduce before it is printed")
-        args = [self._known(arg, base) for arg in node.args]
         op = node.attribute.instruction if node.op == "apply" else node.op
-        return self.operations.apply(op, node.dtype, args, [arg.dtype for arg in node.args])
+        return self.operations.apply(op, node.dtype, operands, [arg.dtype for arg in node.args])
 
     def _known(self, node: Scalar, base: bool) -> Value:
         value = self.lookup(node, base)
