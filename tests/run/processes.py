@@ -7,14 +7,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# A loop over many elements, a sum, and one element: several kernels. It prints the bits of the
-# results and what became of the kernels.
+# A loop over many elements, which threads share, a sum, and one element: several kernels. It prints
+# the bits of the results and what became of the kernels.
 PROGRAM = """
 import numpy as np
 from functrans import grad, jit
 from functrans.run.code import cache
 
-x = np.linspace(-1.0, 2.0, 5001)
+x = np.linspace(-1.0, 2.0, 10_001)
 value = jit(lambda x: np.sum(np.tanh(x) * x[2]))(x)
 slope = jit(grad(lambda x: np.sum(np.tanh(x) * x[2])))(x)
 print(value.hex(), float(slope.sum()).hex(), *cache.statistics())

@@ -163,7 +163,7 @@ def test_a_part_is_written_after_the_last_reader_of_what_was_there():
     p = Program()
     a = p.add("a", (COLUMNS,), lambda i: load(V, (i,)) * 2.0)
     b = p.add("b", (ROWS,), lambda i: load(V, (i,)) * 3.0)
-    p.roots.append(Emitted(buffer("c", F8, (1,)), (), operands=(a,), work=1))
+    p.roots.append(Emitted(buffer("c", F8, (1,)), (), operands=(a,)))
     (i,) = p.loops((ROWS,))
     p.roots.append(root(a, (i,), load(b, (i,)) + 1.0, part=True))
     assert p.nests() == [(COLUMNS, "a"), (ROWS, "b"), (None, "c"), (ROWS, "a")]

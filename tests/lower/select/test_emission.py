@@ -62,7 +62,7 @@ def test_a_call_from_memory_to_memory(define):
         x, out = at.operand(0), at.result()
         loops = tuple(index("i", n) for n in (3, 4))
         value = load(x, loops) - at.element(1, loops)
-        at.call(nest(loops, (Store(out, loops, value),)), work=24)
+        at.call(nest(loops, (Store(out, loops, value),)))
 
     results(define(rule, np.subtract), X, Y)
 
@@ -71,7 +71,7 @@ def test_a_copy_that_is_changed(define):
     def rule(at):
         out = at.copied(0)
         loops = tuple(index("i", n) for n in (3, 4))
-        at.call(nest(loops, (Store(out, loops, at.element(1, loops), "max"),)), work=12)
+        at.call(nest(loops, (Store(out, loops, at.element(1, loops), "max"),)))
 
     results(define(rule, np.maximum), X, Y)
 
@@ -104,7 +104,7 @@ def test_what_is_shared_is_made_once(define):
             loops = tuple(index("i", n) for n in (3, 4))
             at.call(
                 nest(loops, (Store(made[0], loops, at.element(1, loops) * 2.0),)),
-                work=12, writes=made,
+                writes=made,
             )  # fmt: skip
             return made[0]
 
@@ -130,7 +130,7 @@ def test_a_rule_that_reads_what_nobody_makes_is_found(define, monkeypatch):
     def rule(at):
         nowhere, out = at.scratch("nowhere", F8, (3, 4)), at.result()
         loops = tuple(index("i", n) for n in (3, 4))
-        at.call(nest(loops, (Store(out, loops, load(nowhere, loops)),)), work=12)
+        at.call(nest(loops, (Store(out, loops, load(nowhere, loops)),)))
 
     with pytest.raises(PlanError, match=r"reads t\d+_nowhere before it is made"):
         results(define(rule, np.add), X, Y)
