@@ -70,20 +70,24 @@ def python_bool(result: Tracer, frame: FrameType | None) -> Tracer | bool:
 
     ``is True`` and ``case True`` call nothing, and no tracer is True.
     """
-    while frame is not None and not is_library(frame.f_code.co_filename):
+    while frame is not None:
         code = frame.f_code
         known = _known.get(id(code))
         if known is None:
-            known = code, identifies_bools(code)
+            is_users = not is_library(code.co_filename)
+            known = code, identifies_bools(code) if is_users else None
             _known.remember(id(code), known)
-        if known[1]:
-            return bool(result)
+        if known[1] is not False:
+            return result if known[1] is None else bool(result)
         frame = frame.f_back
     return result
 
 
-_known: Table[int, tuple[CodeType, bool]] = Table(4096)
-"""Keyed by the id of the code, which the entry keeps alive: hashing code would be slow."""
+_known: Table[int, tuple[CodeType, bool | None]] = Table(4096)
+"""Whether code asks; None for that of the library, where the search ends.
+
+Keyed by the id of the code, which the entry keeps alive: hashing code would be slow.
+"""
 
 
 def _in_place(name: str) -> Callable[[Any, Any], Any]:
