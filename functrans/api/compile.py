@@ -17,6 +17,7 @@ from functrans.api.arguments import (
     known_values,
     leaf_of_call,
     name_of,
+    positional_names,
     wrap,
 )
 from functrans.api.cached_calls import CachedCalls
@@ -114,10 +115,12 @@ class Jitted(CachedCalls[P, R]):
         wrap(function, method, "jit")
         signature = inspect.signature(function.__get__(instance))
         method.__signature__ = signature  # type: ignore[attr-defined]
+        itself = positional_names(function)[:1]
         static, donated = (
-            named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
+            named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0),
+                  given.names.difference(itself))
             for option, given in (("static", self._static), ("donate", self._donated))
-        )
+        )  # fmt: skip
         return Jitted(method, static, donated, self._max_paths, self._where, reference)
 
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -405,8 +408,8 @@ def jit(
     function : callable
         Takes and returns arrays, numbers or pytrees of them.
     static_argnums : int or sequence of int, optional
-        Positional arguments that are passed as they are (options, sizes, functions): the function
-        is compiled for each value. They must be hashable.
+        Arguments that are passed as they are (options, sizes, functions), by their positions: the
+        function is compiled for each value. They must be hashable.
     static_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
     donate_argnums : int or sequence of int, optional

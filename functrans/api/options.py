@@ -13,6 +13,7 @@ from functrans.api.arguments import (
     check_argnums,
     name_of,
     parameters_of,
+    positional_names,
 )
 from functrans.errors import ArgnumsError, DeviceError
 from functrans.ir.on_device import OnDevice
@@ -29,7 +30,7 @@ class Named(NamedTuple):
     """The arguments that an option names."""
 
     numbers: tuple[int, ...]  # the positions as given
-    names: frozenset[str]
+    names: frozenset[str]  # of static arguments, including those given by position
     # all positions, including those of the named arguments if they are passed by position
     positions: tuple[int, ...]
 
@@ -48,7 +49,10 @@ def named(
     numbers = tuple(argnums) if isinstance(argnums, tuple) else (argnums,)
     _check_numbers(function, numbers, f"{option}_argnums")
     positions = (*numbers, *_positions(function, names, f"{option}_argnames"))
-    return Named(numbers, frozenset(names), positions)
+    # a caller who passes an array by name has not read here that its memory is given up
+    by_name = positional_names(function) if numbers and option == "static" else []
+    also = (by_name[n] for n in numbers if -len(by_name) <= n < len(by_name))
+    return Named(numbers, frozenset((*names, *also)), positions)
 
 
 def check_backend(option: str, backend: str | None) -> None:

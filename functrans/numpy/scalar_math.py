@@ -17,7 +17,9 @@ from functrans.numpy.arrays import known
 from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
+from functrans.trace.operators import python_bool
 from functrans.trace.replacement import OF_MATH
+from functrans.trace.source import user_frame
 from functrans.trace.tracer import Tracer
 
 _OTHERS = frozenset(("ceil", "comb", "floor", "frexp", "gcd", "lcm", "ldexp", "trunc"))
@@ -58,7 +60,8 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
 
 def _python(x: Any) -> Any:
     """A result as a bool or float of Python, whose dtype is weak."""
-    return x if x.dtype == np.bool_ else as_number(x, dtype=_FLOAT)
+    is_bool = x.dtype == np.bool_
+    return python_bool(x, user_frame()) if is_bool else as_number(x, dtype=_FLOAT)
 
 
 def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
@@ -68,9 +71,10 @@ def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any
     plain = {name: x for name, x in given.items() if not _is_traced_number(x)}
     math.isclose(**{"a": 0.0, "b": 0.0, **plain})  # raises for a negative tolerance
     x, y, relative, absolute = map(_number, given.values())
-    allowed = np.maximum(relative * np.maximum(abs(x), abs(y)), absolute)
-    finite = np.isfinite(x) & np.isfinite(y)
-    return (x == y) | finite & (abs(x - y) <= allowed)
+    maximum = protocols.ufuncs["maximum"]
+    allowed = maximum(relative * maximum(abs(x), abs(y)), absolute)
+    finite = (abs(x) < math.inf) & (abs(y) < math.inf)
+    return _python((x == y) | finite & (abs(x - y) <= allowed))
 
 
 def _dist(p: Any, q: Any) -> Any:

@@ -77,7 +77,7 @@ def checked_key(key: Any, what: str) -> Any:
 
 
 def _described(x: Any) -> str:
-    return str(x.aval) if isinstance(x, Tracer) else describe(x)
+    return str(x._aval) if isinstance(x, Tracer) else describe(x)
 
 
 def checked_shape(shape: Any, what: str) -> Shape:

@@ -77,7 +77,7 @@ def key(seed: Any) -> Any:
         not isinstance(seed, (np.ndarray, np.generic, Tracer, OnDevice))
         or seed.dtype.kind not in "iu"
     ):
-        found = seed.aval if isinstance(seed, Tracer) else describe(seed)
+        found = seed._aval if isinstance(seed, Tracer) else describe(seed)
         raise DtypeError(
             f"random.key takes an integer{located(user_source())}, found {found}: write "
             "random.key(0)"
@@ -170,7 +170,7 @@ def fold_in(key: Any, data: Any) -> Any:
         data = np.uint32(data & 0xFFFFFFFF)
     array = isinstance(data, (np.ndarray, np.generic, Tracer, OnDevice))
     if not array or data.dtype.kind not in "iu" or data.shape != ():
-        found = data.aval if isinstance(data, Tracer) else describe(data)
+        found = data._aval if isinstance(data, Tracer) else describe(data)
         raise DtypeError(
             f"random.fold_in takes one integer{located(user_source())}, found {found}: use vmap "
             "for several"

@@ -85,7 +85,7 @@ def _size(x: Any, what: str) -> int | None:
         return None
     kind = np.asarray(x).dtype.kind if not isinstance(x, Tracer) else "traced"
     if kind not in "iu" or int(x) < 0:
-        found = x.aval if isinstance(x, Tracer) else x
+        found = x._aval if isinstance(x, Tracer) else x
         raise DtypeError(
             f"{what} takes an array or the number of elements{located(user_source())}, found "
             f"{found}: write an integer that is not negative, and not traced"

@@ -41,6 +41,8 @@ def _instead(name: str) -> str:
         refusals = _refusals.resolve()
         if name in refusals:
             return str(refusals[name])
+        if rest[0] in _FROM_SOURCE.get(module, "").split():
+            return "it reads values, which grad and jvp know, but jit and vmap do not"
         # the attributes that our namespace lacks may be SciPy's own
         if ours not in (None, _reduce(_member, rest, _import_module(f"scipy.{module}"))):
             return f"call functrans.{name}"

@@ -21,9 +21,24 @@ _INSTEAD = {
                     _DATES),
 }  # fmt: skip
 
+_OF_TENSORS = {
+    **dict.fromkeys(("contiguous", "cpu", "cuda", "numpy", "requires_grad_"),
+                    "the array itself, which is NumPy's"),
+    "backward": "functrans.grad(f)(x), outside of f",
+    "clone": "x.copy()",
+    "detach": "functrans.stop_gradient(x)",
+    "double": "x.astype(np.float64)",
+    "float": "x.astype(np.float32)",
+    "numel": "x.size",
+    "permute": "x.transpose(axes)",
+    "unsqueeze": "np.expand_dims(x, axis)",
+}  # fmt: skip
+"""What NumPy has in place of the methods of PyTorch's tensors."""
+
 
 def instead_of(name: str) -> str:
     """The end of a message: ``"; instead: ..."``, or nothing."""
     if name.endswith("(vectorized)"):  # the ufuncs of np.frompyfunc
         return "; instead: np.vectorize(f)(x)"
-    return f"; instead: {_INSTEAD[name]}" if name in _INSTEAD else ""
+    found = _INSTEAD.get(name) or _OF_TENSORS.get(name)
+    return f"; instead: {found}" if found else ""

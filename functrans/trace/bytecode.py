@@ -91,6 +91,14 @@ def global_names(code: CodeType) -> Iterator[str]:
             yield part.co_names[number]
 
 
+def identifies_bools(code: CodeType) -> bool:
+    """Whether code asks if something *is* True or False, as ``case (True, False)`` does."""
+    return any(
+        each.opname == "IS_OP" and isinstance(before.argval, bool)
+        for before, each in pairwise(instructions(code))
+    )
+
+
 def initialising(code: CodeType) -> frozenset[int]:
     """The offsets of instructions by which an ``__init__`` assigns attributes of its instance."""
     if code.co_name != "__init__" or not code.co_argcount:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from numbers import Number
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.caches import Table
 from functrans.errors import DtypeError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import registry
 from functrans.ir.types import is_supported, unsupported
 from functrans.trace import protocols
+from functrans.trace.bytecode import identifies_bools
 from functrans.trace.foreign import refuse_labelled
 from functrans.trace.forms import binary, unary
 from functrans.trace.notes import NUMPYS, add_place
-from functrans.trace.source import located, user_source
+from functrans.trace.source import is_library, located, user_source
 from functrans.trace.views import assign
 
 if TYPE_CHECKING:
@@ -48,6 +52,42 @@ def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
         return _applied(name, self, other, reflected) if result is None else result
 
     return operator
+
+
+def _comparison(name: str) -> Callable[[Any, Any], Any]:
+
+    def operator(self: Tracer, other: Any) -> Any:
+        result = binary(name, self, other)
+        if result is None:
+            result = _applied(name, self, other, False)
+        return python_bool(result, sys._getframe(1)) if _is_truth(result) else result
+
+    return operator
+
+
+def python_bool(result: Tracer, frame: FrameType | None) -> Tracer | bool:
+    """A Python bool, for the user's frame and its callers; a branch if they ask for its identity.
+
+    ``is True`` and ``case True`` call nothing, and no tracer is True.
+    """
+    while frame is not None:
+        code = frame.f_code
+        known = _known.get(id(code))
+        if known is None:
+            is_users = not is_library(code.co_filename)
+            known = code, identifies_bools(code) if is_users else None
+            _known.remember(id(code), known)
+        if known[1] is not False:
+            return result if known[1] is None else bool(result)
+        frame = frame.f_back
+    return result
+
+
+_known: Table[int, tuple[CodeType, bool | None]] = Table(4096)
+"""Whether code asks; None for that of the library, where the search ends.
+
+Keyed by the id of the code, which the entry keeps alive: hashing code would be slow.
+"""
 
 
 def _in_place(name: str) -> Callable[[Any, Any], Any]:
@@ -181,10 +221,10 @@ class Operators:
     __lshift__, __rlshift__, __ilshift__ = _operators("left_shift")
     __rshift__, __rrshift__, __irshift__ = _operators("right_shift")
     __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
-    __eq__ = _operator("equal")
-    __ne__ = _operator("not_equal")
-    __lt__, __le__ = _operator("less"), _operator("less_equal")
-    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__ = _comparison("equal")
+    __ne__ = _comparison("not_equal")
+    __lt__, __le__ = _comparison("less"), _comparison("less_equal")
+    __gt__, __ge__ = _comparison("greater"), _comparison("greater_equal")
     __neg__, __pos__, __abs__, __invert__ = (
         _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert"),
     )  # fmt: skip

@@ -223,8 +223,11 @@ def attribute(tracer: Any, name: str) -> Any:
             f"ndarray.{name} is not supported on traced values{located(user_source())}"
             + instead_of(name)
         )
-    close = nearest(name, {**methods, **attributes})
-    meant = f"; did you mean {close}?" if close else ""
+    if callable(getattr(np, name, None)):
+        meant = f"; instead: np.{name}(x)"
+    else:
+        close = nearest(name, {**methods, **attributes})
+        meant = instead_of(name) or (f"; did you mean {close}?" if close else "")
     raise AttributeError(f"an array has no attribute {name!r}{meant}")
 
 

@@ -283,6 +283,8 @@ class Tracer(Operators):
 
     def _integer(self, wanted: str) -> int:
         value = self._known_value
+        if value is UNKNOWN and self._variable.aval.promotes_as is bool:
+            value = bool(self)  # of (x, y)[x > 0], for Python numbers: a branch
         if value is UNKNOWN:
             self._owner.refused(self)
             wanted = purpose() if wanted == "an index" else wanted
@@ -303,6 +305,8 @@ class Tracer(Operators):
         return int(value)
 
     def __hash__(self) -> int:
+        if self._variable.aval.promotes_as is bool:
+            return hash(bool(self))  # of a comparison of Python numbers: a branch
         # not None, as in np.ndarray, which would give Python's own error message
         self._owner.refused(self)
         raise TracerConversionError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from typing import Any
@@ -350,6 +351,27 @@ def first_of(n):
     """The number that a static value has inside."""
     n = n.sign if isinstance(n, Options) else n
     return np.real(next(iter(n)) if isinstance(n, (tuple, frozenset)) else n)
+
+
+def filled(x, n):
+    return x * np.ones(n).sum()
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_what_is_static_by_number_may_be_given_by_name(number):
+    f = jit(filled, static_argnums=number)
+    assert [f(2.0, 3), f(2.0, n=4), f(x=2.0, n=5)] == [6.0, 8.0, 10.0]
+
+    class Model:
+        scale = 2.0
+
+        @jit(static_argnums=(0, 2))
+        def __call__(self, x, n):
+            return x * np.ones(n).sum() * self.scale
+
+    model = Model()
+    assert [model(1.0, 3), model(1.0, n=4)] == [6.0, 8.0]
+    assert pickle.loads(pickle.dumps(jit(filled, static_argnums=1)))(2.0, n=3) == 6.0
 
 
 def test_static_values_that_compare_equal_are_told_apart():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,44 @@ def test_a_generator_left_in_the_middle_of_a_trace():
     assert grad(np.sin)(0.0) == 1.0
     with pytest.raises(ft.errors.LeakedTracerError, match="argument 0"):
         next(kept[0])
+
+
+def matched(x, y):
+    match (x > 0, y > 0):
+        case (True, True):
+            return x * y
+        case (True, False):
+            return x + y
+    return y * y
+
+
+def asked(x, y):
+    return 2.0 * x if (x > y) is True else y if math.isnan(x) is False else x
+
+
+def told_by_another(x, y):
+    def is_positive(t):
+        return t > 0
+
+    return y if is_positive(x) is not False else x * x
+
+
+def looked_up(x, y):
+    return {True: x * y, False: y}[x > 0] + (x, y)[y > 0] + int(x > 0) * y
+
+
+@pytest.mark.parametrize("f", [matched, asked, told_by_another, looked_up])
+def test_a_comparison_of_python_numbers_is_a_bool_where_python_sees_the_difference(f):
+    compiled, slope = jit(f), jit(grad(f))
+    for x, y in [(1.5, 2.0), (1.5, -2.0), (-1.0, 2.0), (math.nan, 1.0)]:
+        np.testing.assert_equal(compiled(x, y), f(x, y))
+        np.testing.assert_equal(jvp(f, (x, y), (0.0, 0.0))[0], f(x, y))
+        if x == x:
+            at = (f(x + 1e-6, y) - f(x - 1e-6, y)) / 2e-6
+            assert slope(x, y) == pytest.approx(at, abs=1e-6)
+            assert grad(f)(x, y) == pytest.approx(at, abs=1e-6)
+
+
+def test_a_comparison_without_a_value_has_no_identity():
+    with pytest.raises(ft.errors.TracerBoolError, match="is True"):
+        ft.lax.fori_loop(0, 3, lambda i, c: c + (1.0 if (i > 1) is True else 2.0), 0.0)

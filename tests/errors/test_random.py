@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from functrans import jit, random, vmap
+from functrans import grad, jit, random, vmap
 from functrans.api import randomness
 from functrans.errors import AxisSizeError, DtypeError, ShapeError
 from tests.errors.words import message_of
@@ -54,6 +54,16 @@ CALLS = [
      "convert it by astype(int)"),
     (DtypeError, lambda: random.key(0.5),
      "random.key takes an integer{here}, found 0.5 of type float: write random.key(0)"),
+    (DtypeError, lambda: grad(random.normal)(1.0),
+     "random.normal takes a key{here}, which is a uint32 array of shape (2,), found f64*[]: make "
+     "one by random.key(seed), or split one"),
+    (DtypeError, lambda: grad(random.key)(1.0),
+     "random.key takes an integer{here}, found f64*[]: write random.key(0)"),
+    (DtypeError, lambda: grad(lambda x: random.fold_in(KEY, x))(1.0),
+     "random.fold_in takes one integer{here}, found f64*[]: use vmap for several"),
+    (DtypeError, lambda: grad(lambda x: random.choice(KEY, x))(1.0),
+     "random.choice takes an array or the number of elements{here}, found f64*[]: write an "
+     "integer that is not negative, and not traced"),
     (DtypeError, lambda: random.key(2**64),
      "a seed has at most 64 bits{here}, found 18446744073709551616: take it modulo 2**64"),
     (ShapeError, lambda: random.key(np.arange(3)),

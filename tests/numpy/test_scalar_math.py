@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, jvp, vmap
 from functrans.errors import TracerBoolError, TracerConversionError
 from functrans.numpy.scalar_math import substitutes
 
@@ -94,3 +94,10 @@ def test_math_itself_stays_the_same():
 
     grad(function)(1.0)
     assert seen == [True, True]
+
+
+def test_close_is_a_bool_of_python():
+    def close(a, b):
+        return math.isclose(a, b) + math.isclose(b, b)
+
+    assert jit(close)(1.0, 1.0) == jvp(close, (1.0, 1.0), (1.0, 1.0))[0] == 2

@@ -11,6 +11,7 @@ from typing import Any
 from functrans.lazily import lazy
 from functrans.scipy.entries import enter as _enter
 from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.inside import all_refused as _all_refused
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import derived as _derived
@@ -47,7 +48,13 @@ _DISTRIBUTIONS: dict[str, Any] = {
 }
 _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 
+_REFUSED = {
+    "boxcox": "write functrans.scipy.special.boxcox(x, lmbda) for an lmbda that is known",
+    "yeojohnson": "for an lmbda that is known, write the formula of scipy.stats.yeojohnson",
+}
+
 __all__ = [
+    *_REFUSED,
     *_DISTRIBUTIONS,
     *_frequencies.__all__,
     *_means.__all__,
@@ -56,7 +63,7 @@ __all__ = [
     "gaussian_kde",
 ]
 
-globals().update(_DISTRIBUTIONS)
+globals().update(_DISTRIBUTIONS | _all_refused("scipy.stats", _REFUSED))
 
 _stats = lazy("scipy:stats")
 
