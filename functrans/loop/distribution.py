@@ -9,10 +9,11 @@ one layer follow each other, and none waits for another.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
+from functrans.loop.fusion import Joining, contracted, fused
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Number, Scalar, const, postorder
@@ -66,18 +67,29 @@ def distributed(loop: For, limits: Levels, simplify: Simplifier) -> tuple[For, .
     return tuple(replace(loop, body=body) for body in bodies)
 
 
-def in_levels(body: Sequence[Statement], limits: Levels, simplify: Simplifier) -> list[Statement]:
-    """The statements of a step, with distributed vector loops."""
+def in_levels(
+    body: Sequence[Statement],
+    given: Set[Buffer],  # the buffers that are also accessed elsewhere
+    limits: Levels,
+    joining: Joining,
+    simplify: Simplifier,
+) -> list[Statement]:
+    """The statements of a step: its vector loops are fused, and distributed by levels."""
     made: list[Statement] = []
-    for each in body:
+    apart: set[int] = set()
+    for each in fused(body, joining, simplify):
         loops = distributed(each, limits, simplify) if isinstance(each, For) else ()
-        if len(loops) < 2:
-            made.append(each)
-            continue
-        are_apart = is_full(loops[0]) and loops[0].stop.attribute <= limits.longest_apart
-        for loop in loops:
-            made += in_parts(loop, simplify) if are_apart else (loop,)
-    return made
+        if len(loops) > 1 and is_full(loops[0]):
+            if loops[0].stop.attribute <= limits.longest_apart:
+                apart.update(range(len(made), len(made) + len(loops)))
+        made += loops or (each,)
+    done: list[Statement] = []
+    for number, each in enumerate(contracted(made, given, simplify)):
+        if isinstance(each, For) and number in apart:
+            done += in_parts(each, simplify)
+        else:
+            done.append(each)
+    return done
 
 
 def _levels(body: Sequence[Statement], limits: Levels) -> dict[Statement, int] | None:
@@ -106,7 +118,7 @@ def _levels(body: Sequence[Statement], limits: Levels) -> dict[Statement, int] |
             of_nodes.update(dict.fromkeys(each.targets, own))
             continue
         at, found = _fixed(each.indices), made[each.target]
-        if each.op is not None or each.late or any(_meet(at, x) for x in read[each.target]):
+        if each.late or any(_meet(at, x) for x in read[each.target]):
             return None
         before = (found[other] for other in found if _meet(at, other))
         levels[each] = found[at] = max([*before, *(of_nodes[x] for x in roots)], default=0)

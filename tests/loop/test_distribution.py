@@ -3,6 +3,7 @@
 import numpy as np
 
 from functrans.loop.distribution import Levels, distributed, in_levels
+from functrans.loop.fusion import Joining
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, where
 from functrans.loop.simplify import Simplifier
@@ -38,6 +39,11 @@ def targets(*body, limits=ALWAYS):
         "".join(each.target.name for each in one.body if isinstance(each, Store))
         for one in parts(*body, limits=limits)
     ]
+
+
+def steps(*body, limits=ALWAYS):
+    """The loops of a step whose results are all of these arrays."""
+    return in_levels(body, {X, A, B, C, D}, limits, Joining(), Simplifier())
 
 
 CHAIN = put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(C, at(X) * 3.0), put(D, at(B) * at(C))
@@ -79,7 +85,7 @@ def test_a_local_that_several_loops_need_is_stored_by_the_first():
     )
     limits = ALWAYS._replace(least_work=2)
     assert targets(*body, limits=limits) == ["pa", "b", "r", "c", "d"]
-    made = in_levels([loop(*body)], limits, Simplifier())
+    made = steps(loop(*body), limits=limits)
     assert stored(made) - {A, B, C, D} == {one for one in stored(made) if one.name in "pr"}
     scratch = sorted(stored(made) - {A, B, C, D}, key=lambda one: one.name)
     x = np.arange(20.0)
@@ -94,6 +100,13 @@ def test_a_local_that_several_loops_need_is_stored_by_the_first():
         np.testing.assert_array_equal(one.array, wanted)
 
 
+def test_sums_follow_what_they_add_and_keep_their_order():
+    first, second, third = (Store(D, (I,), at(one), "add") for one in (A, B, X))
+    body = put(A, at(X) * 2.0), put(B, at(A) + 1.0)
+    assert targets(*body, first, second) == ["a", "bd", "d"]
+    assert targets(*body, second, first, third) == ["a", "b", "ddd"]
+
+
 def test_a_bool_that_several_loops_need_keeps_a_loop_whole():
     positive = local(np.dtype(bool))
     body = (
@@ -105,11 +118,11 @@ def test_a_bool_that_several_loops_need_keeps_a_loop_whole():
 
 
 def test_what_keeps_a_loop_whole():
-    # an element that is overwritten after it was read; sums; the last level of a store to a buffer
+    # an element that is overwritten after it was read
     assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(X, at(B))) == ["abx"]
     assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(A, at(B))) == ["aba"]
-    adds = Store(C, (I,), at(B), "add")
-    assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), adds) == ["abc"]
+    adds = Store(X, (I,), at(B), "add")
+    assert targets(put(A, at(X) * 2.0), put(B, at(A) + 1.0), adds) == ["abx"]
     scalar = loop(*CHAIN, lanes=1)
     assert distributed(scalar, ALWAYS, Simplifier()) == (scalar,)
     one_vector = loop(*CHAIN, lanes=32)
@@ -150,7 +163,7 @@ def test_rows_of_a_buffer_are_apart():
 def test_the_values_are_the_same():
     x = np.arange(20.0)
     for limits in (ALWAYS, ALWAYS._replace(longest_apart=0), Levels()):
-        made = in_levels([loop(*CHAIN)], limits, Simplifier())
+        made = steps(loop(*CHAIN), limits=limits)
         memory = [Memory(x, True), *(Memory(np.zeros(20), False) for _ in range(4))]
         assert evaluate(Kernel((X, A, B, C, D), 0, tuple(made)), memory, ()) == 0
         np.testing.assert_array_equal(memory[-1].array, (x * 2 + 1) * (x * 3))
@@ -158,7 +171,7 @@ def test_the_values_are_the_same():
 
 
 def test_vectors_do_not_overlap_if_the_rest_is_one():
-    made = in_levels([loop(*CHAIN)], ALWAYS, Simplifier())
+    made = steps(loop(*CHAIN))
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 16), (4, 4)] * 3
-    made = in_levels([loop(*CHAIN)], ALWAYS._replace(longest_apart=19), Simplifier())
+    made = steps(loop(*CHAIN), limits=ALWAYS._replace(longest_apart=19))
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 20)] * 3

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from functrans.ir.types import GROWS
 from functrans.loop.distribution import Levels, in_levels, in_parts, is_full
 from functrans.loop.failures import STEP_LIMIT
+from functrans.loop.fusion import Joining
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Relocation, constant_positions
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
@@ -256,13 +257,17 @@ class _Loop:
         return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
 
     def _distribute(self) -> None:
-        """Distribute the vector loops of a step by levels of dependence."""
+        """Fuse the vector loops of a step, and distribute them by levels of dependence."""
         if not self.at.target.lanes_are_threads:
-            before = stored(self.body.statements)
-            levels = in_levels(self.body.statements, self.at.target[Levels], self.simplify)
-            targets = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
-            scratch = (*self.body.scratch, *(each for each in targets if each not in before))
-            self.body = replace(self.body, statements=tuple(levels), scratch=scratch)
+            body, target = self.body, self.at.target
+            before, given = stored(body.statements), {*body.inputs, *body.outputs}
+            limits = target[Levels], target[Joining]
+            levels = in_levels(body.statements, given, *limits, self.simplify)
+            after = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
+            contracted = before - stored(levels)
+            scratch = [each for each in body.scratch if each not in contracted]
+            scratch += [each for each in after if each not in before]
+            self.body = replace(body, statements=tuple(levels), scratch=tuple(scratch))
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes, with the loop over steps inside."""
