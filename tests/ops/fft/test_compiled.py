@@ -173,6 +173,44 @@ def test_rows_too_large_for_the_stack_share_their_butterflies(axis):
     assert error(found if axis else found.T, exact(z)) < bound(1 << 15)
 
 
+def passes(n):
+    """The outermost statements of each nest with the lines of a transform of a single row."""
+    schedule = jit(np.fft.fft).lower(signal((n,))).schedule()
+    nests = [nest.split("\n")[1:] for nest in schedule.split("\nnest ") if "lines_re[?] =" in nest]
+    return [[line for line in nest if line.startswith("  ") and line[2] != " "] for nest in nests]
+
+
+def test_each_pass_over_a_long_row_is_a_loop_that_threads_share():
+    for n in (1 << 16, 1 << 17, 3**3 * 5 * 7**3, 1 << 15):
+        found = passes(n)
+        assert len(found) >= 4
+        for nest in found:
+            assert len(nest) == 1 and " in parallel" in nest[0]
+    # those over a short one are a single kernel
+    assert len(passes(4096)) == len(passes(8192)) == 1
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("n", "dtype"),
+    [(n, np.float64) for n in (1, 2, 17, 300, 2600, 1 << 16, 3**3 * 5 * 7**3, 20_011)]
+    + [(1 << 17, np.float32)],
+)
+def test_threads_share_a_row_without_changing_a_bit(n, dtype, monkeypatch):
+    z = signal((n,), dtype)
+    full = exact(z)
+    x, spectrum = z.real.copy(), full[: n // 2 + 1].astype(z.dtype)
+    back = np.fft.irfft(spectrum.astype(np.clongdouble), n)
+    function = jit(lambda z, x, y: (np.fft.fft(z), np.fft.rfft(x), np.fft.irfft(y, n)))
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(function(z, x, spectrum))
+    for got, expected in zip(found[0], (full, exact(x)[: n // 2 + 1], back), strict=True):
+        assert error(got, expected) < bound(n)
+    np.testing.assert_equal(found[1:], found[:1] * 2)
+
+
 @pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.statements import For
+from functrans.loop.walk import stored as written
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly, by
@@ -31,8 +32,9 @@ class Transforms(NamedTuple):
 
     long: int = 1 << 20
     """The fewest points of a row or column that is transformed in two passes, as a matrix."""
-    shared: int = 1 << 12
-    """The fewest points of each of a few rows for which threads share the butterflies of a row."""
+    shared: int = 1 << 15
+    """The fewest points of each of a few rows for which threads share the butterflies of a row.
+    Measured: one row on two threads (a pass over 16,384 points is too short to be shared)."""
     few: int = 8
     """With fewer rows than this, some threads may have no row."""
     short: int = 64
@@ -347,14 +349,24 @@ class _Transform:
                 self._call(blocks * count, one, memory, extent * count / width, writes)
 
     def _call_in_phases(self, count: int, body: Callable[[Scalar], Body]) -> None:
-        """Execute a body for each index in sequence: threads share its loops over butterflies."""
+        """Execute a body for each index in sequence: threads share its loops over butterflies.
+
+        Those for a single index are calls of their own.
+        """
         number = index("number", count) if count > 1 else ZERO
-        statements = tuple(
+        loops = tuple(
             replace(each, parallel=True) if isinstance(each, For) else each for each in body(number)
         )
         if count > 1:
-            statements = (For(number, ZERO, const(count, INDEX), statements),)
-        self.at.call(statements, work=int(prod(self.shape) * log2(self.points + 1)), in_phases=True)
+            loops = (For(number, ZERO, const(count, INDEX), loops),)
+        # names of values do not live from one call to the next
+        is_cut = all(isinstance(each, For) for each in loops)
+        parts = [(each,) for each in loops] if is_cut else [loops]
+        # the conventional number of operations of a fast transform
+        work = int(5 * prod(self.shape) * log2(self.points))
+        for part in parts:
+            writes = sorted(written(part), key=lambda one: one.name)
+            self.at.call(part, work=work // len(parts), writes=writes, in_phases=True)
 
     def _call(
         self, count: int, body: Callable[[Scalar], Body], memory: tuple[Parts, ...],
