@@ -243,7 +243,7 @@ class _Transform:
         """Whether threads share the butterflies of each row."""
         if self.at.target.lanes_are_threads:
             return False
-        is_large = 2 * self.points * self.dtype.itemsize > self.at.target.largest_stack
+        is_large = self._lines(self.points, 1).nbytes > self.at.target.largest_stack
         return is_large or (self.others < self.limits.few and self.points >= self.limits.shared)
 
     def short_rows(self) -> None:
@@ -335,8 +335,12 @@ class _Transform:
             tiles, rest = tiles - 1, most + rest
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:
-                lines = self._lines(points, extent)
-                memory = tuple(lines.memory() for _ in range(memories))
+                lines, share = self._lines(points, extent), extent * count / width
+                # threads share tiles with lines of their own, on the stack, or else those of a tile
+                shared = lines.nbytes > self.at.target.largest_stack
+                memory = tuple(
+                    self._scratch(lines) if shared else lines.memory() for _ in range(memories)
+                )
 
                 def one(
                     number: Scalar, lines: Lines = lines, memory: tuple[Parts, ...] = memory,
@@ -346,9 +350,14 @@ class _Transform:
                     first = self.at.simplify(irem(number, count) * lines.width + start)
                     return body(Tile(lines, memory, block, first))
 
-                self._call(blocks * count, one, memory, extent * count / width, writes)
+                if shared:
+                    self._call_in_phases(blocks * count, one, share)
+                else:
+                    self._call(blocks * count, one, memory, share, writes)
 
-    def _call_in_phases(self, count: int, body: Callable[[Scalar], Body]) -> None:
+    def _call_in_phases(
+        self, count: int, body: Callable[[Scalar], Body], share: float = 1.0
+    ) -> None:
         """Execute a body for each index in sequence: threads share its loops over butterflies.
 
         Those for a single index are calls of their own.
@@ -363,7 +372,7 @@ class _Transform:
         is_cut = all(isinstance(each, For) for each in loops)
         parts = [(each,) for each in loops] if is_cut else [loops]
         # the conventional number of operations of a fast transform
-        work = int(5 * prod(self.shape) * log2(self.points))
+        work = int(5 * share * prod(self.shape) * log2(self.points))
         for part in parts:
             writes = sorted(written(part), key=lambda one: one.name)
             self.at.call(part, work=work // len(parts), writes=writes, in_phases=True)
@@ -398,9 +407,15 @@ class _Transform:
         return vector_loop("place", lines.points, self.lanes, one)
 
     def _scratch(self, lines: Lines) -> Parts:
-        """Buffers for lines that threads share."""
+        """Buffers for lines that threads share.
+
+        The real and the imaginary part of a number do not share a set of the cache.
+        """
+        half = max(1, self.limits.far // (2 * self.dtype.itemsize))
+        extent = lines.points * lines.width
+        extent += (half - extent) % (2 * half)
         return Parts(
-            *(self.at.scratch(part.name, part.dtype, part.extents) for part in lines.memory())
+            *(self.at.scratch(part.name, part.dtype, (extent,)) for part in lines.memory())
         )
 
     def _matrices(self, shape: tuple[int, ...]) -> Parts:
