@@ -336,7 +336,7 @@ class _Transform:
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:
                 lines, share = self._lines(points, extent), extent * count / width
-                # threads share tiles with lines of their own, on the stack, or else those of a tile
+                # threads share tiles, whose lines are on their stacks, or the butterflies of each
                 shared = lines.nbytes > self.at.target.largest_stack
                 memory = tuple(
                     self._scratch(lines) if shared else lines.memory() for _ in range(memories)
