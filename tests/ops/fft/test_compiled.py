@@ -87,7 +87,7 @@ SHAPES = [
     # columns
     ((100, 3), 0), ((3, 64, 40), 1), ((12, 2, 17), 0), ((3, 10, 4, 9), 1), ((512, 37), 0),
     ((9, 1), 0), ((2100, 3), 0),
-    ((2, 2200, 11), 1),
+    ((2, 2200, 11), 1), ((2, 520, 130), 1),
     # nothing
     ((0, 12), 1), ((12, 0), 0),
 ]  # fmt: skip
@@ -131,7 +131,14 @@ WAYS = {
     "shared columns": ({"largest_tile": 256}, (2, 120, 19), 1),
     "shared columns, vectors": ({"largest_tile": 256}, (512, 32), 0),
     "long columns": ({"largest_tile": 256, "long": 12}, (2, 120, 19), 1),
-}
+    # tiles that are too large for the stack
+    "columns that share": ({"largest_stack": 1 << 12}, (2, 120, 37), 1),
+    "short rows one after another": ({"largest_stack": 1 << 8}, (9, 12), 1),
+    "long rows that share": ({"largest_stack": 64, "long": 12}, (3, 120), 1),
+    "long columns that share": (
+        {"largest_stack": 64, "largest_tile": 256, "long": 12}, (2, 120, 19), 1,
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -139,7 +146,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way(way, far, registers, dtype, monkeypatch):
     limits, shape, axis = WAYS[way]
-    take_host_for(monkeypatch, transforms={**limits, "far": far})
+    limits = {**limits, "far": far}
+    stack = limits.pop("largest_stack", 1 << 18)
+    take_host_for(monkeypatch, transforms=limits, largest_stack=stack)
     monkeypatch.setattr(host, "_registers", lambda: registers)
     monkeypatch.setattr(config, "parallel_threshold", 1)
     z = signal(shape, dtype)
@@ -171,6 +180,48 @@ def test_rows_too_large_for_the_stack_share_their_butterflies(axis):
     given = z if axis else z.T.copy()
     found = jit(lambda z: np.fft.fft(z, axis=axis))(given)
     assert error(found if axis else found.T, exact(z)) < bound(1 << 15)
+
+
+def passes(shape):
+    """The outermost statements of each nest with the lines of a transform along the first axis."""
+    schedule = jit(lambda z: np.fft.fft(z, axis=0)).lower(signal(shape)).schedule()
+    nests = [nest.split("\n")[1:] for nest in schedule.split("\nnest ") if "lines_re[?] =" in nest]
+    return [[line for line in nest if line.startswith("  ") and line[2] != " "] for nest in nests]
+
+
+@pytest.mark.parametrize(
+    "shape", [(1 << 16,), (1 << 17,), (1 << 15,), (3**3 * 5 * 7**3,), (512, 257), (1 << 14, 8)]
+)
+def test_each_pass_over_a_long_row_or_a_large_tile_is_a_loop_that_threads_share(shape):
+    found = passes(shape)
+    assert len(found) >= 4
+    for nest in found:
+        assert len(nest) == 1 and " in parallel" in nest[0]
+
+
+def test_passes_over_a_short_row_are_one_kernel():
+    assert len(passes((4096,))) == len(passes((8192,))) == len(passes((256, 64))) == 1
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("n", "dtype"),
+    [(n, np.float64) for n in (1, 2, 17, 300, 2600, 1 << 16, 3**3 * 5 * 7**3, 20_011)]
+    + [(1 << 17, np.float32)],
+)
+def test_threads_share_a_row_without_changing_a_bit(n, dtype, monkeypatch):
+    z = signal((n,), dtype)
+    full = exact(z)
+    x, spectrum = z.real.copy(), full[: n // 2 + 1].astype(z.dtype)
+    back = np.fft.irfft(spectrum.astype(np.clongdouble), n)
+    function = jit(lambda z, x, y: (np.fft.fft(z), np.fft.rfft(x), np.fft.irfft(y, n)))
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(function(z, x, spectrum))
+    for got, expected in zip(found[0], (full, exact(x)[: n // 2 + 1], back), strict=True):
+        assert error(got, expected) < bound(n)
+    np.testing.assert_equal(found[1:], found[:1] * 2)
 
 
 @pytest.mark.dear

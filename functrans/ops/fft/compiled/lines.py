@@ -65,6 +65,11 @@ class Lines(NamedTuple):
     large: int
     shared: bool = False  # whether threads share the butterflies of the same lines
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return 2 * self.points * self.width * self.dtype.itemsize
+
     def memory(self) -> Parts:
         """Buffers for all elements; those with the same index in their lines are contiguous."""
         shape = (self.points * self.width,)

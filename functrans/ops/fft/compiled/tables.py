@@ -15,9 +15,6 @@ from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.lines import Body, Parts, Stored, stored, vector_loop
 from functrans.vecmath.turns import turn
 
-WORK = 50
-"""The estimated operations for one point."""
-
 
 class Tables:
     """Generates tables for transforms of a dtype."""
@@ -32,10 +29,10 @@ class Tables:
 
         def make() -> Parts:
             table = self._memory("turns", (points,))
-            body = self._shared(
-                vector_loop("k", points, self.lanes, lambda k: self._point(table, (k,), k, points))
+            body = vector_loop(
+                "k", points, self.lanes, lambda k: self._point(table, (k,), k, points)
             )
-            self.at.call(body, writes=table)
+            self.at.call(_shared(body), writes=table)
             return table
 
         return self.at.shared((Tables, self.dtype, points), make)
@@ -46,11 +43,11 @@ class Tables:
         def make() -> Parts:
             table = self._memory("products", (rows, columns))
             j, points = index("j", rows), rows * columns
-            body = self._shared(
-                vector_loop(
-                    "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
-                )
+            body = vector_loop(
+                "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
             )
+            if self.at.target.lanes_are_threads:
+                body = _shared(body)
             loop = For(j, ZERO, const(rows, INDEX), body, parallel=True)
             self.at.call((loop,), writes=table)
             return table
@@ -70,12 +67,6 @@ class Tables:
 
         return load(self.at.shared((Tables, self.dtype, value), make), ())
 
-    def _shared(self, body: Body) -> Body:
-        """A loop over points, one for each thread if lanes are threads."""
-        if not self.at.target.lanes_are_threads:
-            return body
-        return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)
-
     def _memory(self, name: str, shape: tuple[int, ...]) -> Parts:
         return Parts(
             *(self.at.scratch(f"{name}_{part}", self.dtype, shape) for part in ("cos", "sin"))
@@ -86,3 +77,8 @@ class Tables:
     ) -> Body:
         point = Pair(*(convert(part, self.dtype) for part in turn(numerator, steps)))
         return stored([Stored(table, position, point)])
+
+
+def _shared(body: Body) -> Body:
+    """The statements, of which a loop is parallel."""
+    return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)

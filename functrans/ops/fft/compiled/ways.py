@@ -10,6 +10,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.statements import For
+from functrans.loop.walk import stored as written
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly, by
@@ -31,8 +32,9 @@ class Transforms(NamedTuple):
 
     long: int = 1 << 20
     """The fewest points of a row or column that is transformed in two passes, as a matrix."""
-    shared: int = 1 << 12
-    """The fewest points of each of a few rows for which threads share the butterflies of a row."""
+    shared: int = 1 << 15
+    """The fewest points of each of a few rows for which threads share the butterflies of a row.
+    Measured: one row on two threads (a pass over 16,384 points is too short to be shared)."""
     few: int = 8
     """With fewer rows than this, some threads may have no row."""
     short: int = 64
@@ -241,7 +243,7 @@ class _Transform:
         """Whether threads share the butterflies of each row."""
         if self.at.target.lanes_are_threads:
             return False
-        is_large = 2 * self.points * self.dtype.itemsize > self.at.target.largest_stack
+        is_large = self._lines(self.points, 1).nbytes > self.at.target.largest_stack
         return is_large or (self.others < self.limits.few and self.points >= self.limits.shared)
 
     def short_rows(self) -> None:
@@ -334,7 +336,11 @@ class _Transform:
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:
                 lines = self._lines(points, extent)
-                memory = tuple(lines.memory() for _ in range(memories))
+                # threads share tiles, whose lines are on their stacks, or the butterflies of each
+                shared = lines.nbytes > self.at.target.largest_stack
+                memory = tuple(
+                    self._scratch(lines) if shared else lines.memory() for _ in range(memories)
+                )
 
                 def one(
                     number: Scalar, lines: Lines = lines, memory: tuple[Parts, ...] = memory,
@@ -344,23 +350,33 @@ class _Transform:
                     first = self.at.simplify(irem(number, count) * lines.width + start)
                     return body(Tile(lines, memory, block, first))
 
-                self._call(blocks * count, one, memory, extent * count / width, writes)
+                if shared:
+                    self._call_in_phases(blocks * count, one)
+                else:
+                    self._call(blocks * count, one, memory, writes)
 
     def _call_in_phases(self, count: int, body: Callable[[Scalar], Body]) -> None:
-        """Execute a body for each index in sequence: threads share its loops over butterflies."""
+        """Execute a body for each index in sequence: threads share its loops over butterflies.
+
+        Those for a single index are calls of their own.
+        """
         number = index("number", count) if count > 1 else ZERO
-        statements = tuple(
+        loops = tuple(
             replace(each, parallel=True) if isinstance(each, For) else each for each in body(number)
         )
         if count > 1:
-            statements = (For(number, ZERO, const(count, INDEX), statements),)
-        self.at.call(statements, in_phases=True)
+            loops = (For(number, ZERO, const(count, INDEX), loops),)
+        # names of values do not live from one call to the next
+        is_cut = all(isinstance(each, For) for each in loops)
+        for part in [(each,) for each in loops] if is_cut else [loops]:
+            writes = sorted(written(part), key=lambda one: one.name)
+            self.at.call(part, writes=writes, in_phases=True)
 
     def _call(
         self, count: int, body: Callable[[Scalar], Body], memory: tuple[Parts, ...],
-        share: float = 1.0, writes: Parts | None = None,
+        writes: Parts | None = None,
     ) -> None:  # fmt: skip
-        """Execute a body for each index, a share of the work in all: threads share the indices."""
+        """Execute a body for each index: threads share the indices."""
         if count == 1:
             statements = body(ZERO)
         else:
@@ -385,9 +401,15 @@ class _Transform:
         return vector_loop("place", lines.points, self.lanes, one)
 
     def _scratch(self, lines: Lines) -> Parts:
-        """Buffers for lines that threads share."""
+        """Buffers for lines that threads share.
+
+        The real and the imaginary part of a number do not share a set of the cache.
+        """
+        half = max(1, self.limits.far // (2 * self.dtype.itemsize))
+        extent = lines.points * lines.width
+        extent += (half - extent) % (2 * half)
         return Parts(
-            *(self.at.scratch(part.name, part.dtype, part.extents) for part in lines.memory())
+            *(self.at.scratch(part.name, part.dtype, (extent,)) for part in lines.memory())
         )
 
     def _matrices(self, shape: tuple[int, ...]) -> Parts:
