@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
+from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, Call, For, If, Let, Statement, Store
@@ -42,6 +43,8 @@ class BatchPartition(NamedTuple):
     """The largest number of blocks."""
     least_work: int = 2_000_000
     """The fewest scalar operations of a loop for which blocks are profitable."""
+    most_repeated: float = 0.25
+    """The most operations that blocks do in vain, each what concerns no rows, relative to all."""
 
 
 def partition_batch(nest: Nest, target: Target) -> Nest:
@@ -55,7 +58,9 @@ def partition_batch(nest: Nest, target: Target) -> Nest:
         if extent >= 2 * least.least_rows:
             found = _RowDependences(nest, extent)
             if found.are_independent():
-                return replace(nest, body=(_blocked(nest, extent, found.groups, least),))
+                body = (_blocked(nest, extent, found.groups, least),)
+                if operations_of(body) <= (1 + limits.most_repeated) * operations_of(nest.body):
+                    return replace(nest, body=body)
     return nest
 
 

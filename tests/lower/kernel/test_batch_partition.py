@@ -5,7 +5,7 @@ import pytest
 
 import functrans.numpy as fnp
 from functrans import config, grad, jit, lax, tree
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
 from functrans.loop.target import CPU
@@ -277,3 +277,11 @@ def test_what_all_parts_find_is_written_by_one(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(numbers, all_wanted, rtol=1e-13)
     assert PARTS in compiled.lower(start, rows, xs).schedule()
+
+
+@pytest.mark.parametrize(("steps", "cut"), [(100, True), (100_000, False)])
+def test_blocks_repeat_little_that_concerns_no_rows(steps, cut):
+    scratch, m = buffer("scratch", float, (1,)), index("m", steps)
+    first = loop(m, Store(scratch, (ZERO,), load(X, (OUTER, ZERO, ZERO)) * 2))
+    row = loop(K, Store(OUT, (OUTER, J, K), load(X, (OUTER, J, K)) * load(scratch, (ZERO,))))
+    assert is_cut(nest(scratch, first, loop(J, row))) is cut
