@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from functrans.caches import clear_caches
 from functrans.loop.distribution import Levels
+from functrans.loop.fusion import Joining
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
@@ -52,10 +53,10 @@ RECORDS = {
     for record in (
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
-        InvariantPacking, Joins, Kernels, Levels, LibraryTransforms, Materialisation, Matrices,
-        Motion, Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks,
-        ShortCircuit, Sinking, Sorts,
-        SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
+        InvariantPacking, Joining, Joins, Kernels, Levels, LibraryTransforms, Materialisation,
+        Matrices, Motion, Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks,
+        ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Teams, TermOrder, Tiling,
+        Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
 

@@ -62,13 +62,14 @@ LOW = {
     "batch_partition": {
         "least_rows": (1, 2, 8),
         "most_blocks": (3, 16),
-        "least_work": (0, 100, 1_000_000),
+        "least_work": (0, 100, 2_000_000),
     },
     "term_order": {"ratio": (1, 4), "fewest": (1, 200)},
     "gathered_rows": {"shortest": (1, 4), "often": (0, 1)},
     "interleaving": {"fewest_matrices": (1, 2), "most_bytes_of_two": (0, 1 << 15)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
+    "joining": {"longest": (0, 20, 1024)},
     "levels": {
         "least_work": (1, 48),
         "longest_apart": (0, 200, 31),
@@ -152,7 +153,7 @@ LOW = {
     },
     "transforms": {
         "long": (12, 100, 1 << 20),
-        "shared": (12, 1 << 12),
+        "shared": (12, 1 << 15),
         "few": (1, 8),
         "short": (2, 64),
         "uneven": (2, 4096),

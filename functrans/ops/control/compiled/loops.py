@@ -145,10 +145,10 @@ class _Loop:
         self, loop: Sequence[Statement], inner: Sequence[Inner], uncounted: int,
         private: Sequence[Buffer] = (),
     ) -> None:  # fmt: skip
-        values = [self.next_carry[number] for number in self.updates]
-        stack = (*(row for each in inner for row in each.scratch), *private, *values)
-        stack = (*stack, *self.written)
-        self.at.call((*self.before, *loop, *self.after), uncounted=uncounted, stack=stack)
+        rows = [row for each in inner for row in each.scratch]
+        values = (self.next_carry[number] for number in self.updates)
+        stack = (*rows, *private, *values, *self.written)
+        self.at.call((*self.before, *loop, *self.after), stack=stack, uncounted=uncounted)
 
     def scan(self) -> None:
         assert isinstance(self.loop, Scan)
@@ -264,8 +264,7 @@ class _Loop:
             limits = target[Levels], target[Joining]
             levels = in_levels(body.statements, given, *limits, self.simplify)
             after = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
-            contracted = before - stored(levels)
-            scratch = [each for each in body.scratch if each not in contracted]
+            scratch = [each for each in body.scratch if each not in before - stored(levels)]
             scratch += [each for each in after if each not in before]
             self.body = replace(body, statements=tuple(levels), scratch=tuple(scratch))
 
