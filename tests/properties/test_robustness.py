@@ -170,18 +170,18 @@ def test_memory_does_not_grow_with_the_number_of_calls():
 
 
 @pytest.mark.slow
-def test_forty_thousand_different_calls():
+def test_a_hundred_thousand_different_calls():
     tracemalloc.start()
     try:
-        for i in range(40_000):
+        for i in range(100_000):
             n = 1 + i % 3000
             grad(lambda x, i=i: np.sum(x * i))(np.zeros(n))
-            if i == 20_000:  # the largest table has 16,384 entries
+            if i == 20_000:
                 before = tracemalloc.get_traced_memory()[0]
         after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert after - before < 5_000_000
+    assert after - before < 20_000_000
 
 
 # -- arrays that change ----------------------------------------------------------------------------
