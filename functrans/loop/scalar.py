@@ -12,9 +12,10 @@ operand. Comparison with ``==`` and ``!=`` is node identity, as Python container
 
 from __future__ import annotations
 
+import itertools
 import struct
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 
@@ -25,6 +26,9 @@ from functrans.loop.failures import FAILURES, OUT_OF_BOUNDS
 from functrans.loop.numerics import divide_integers, fma_rounded, rotate_left, shift_right_logical
 
 Number = bool | int | float
+
+SHOWN = 100
+"""The most operations that `repr` shows."""
 
 BOOL = np.dtype(np.bool_)
 _BITS16 = np.dtype(np.uint16)
@@ -190,9 +194,15 @@ class Scalar:
         raise TypeError("a Scalar has no truth value: write where(condition, a, b)")
 
     def __repr__(self) -> str:
+        return self._written(itertools.count())
+
+    def _written(self, count: Iterator[int]) -> str:
+        """As a tree, in which a shared node occurs each time: up to `SHOWN` operations of it."""
         if self.op == "const":
             return repr(self.attribute)
-        inside = ", ".join(map(repr, self.args))
+        if next(count) >= SHOWN:
+            return "..."
+        inside = ", ".join([arg._written(count) for arg in self.args])
         suffix = f":{self.attribute}" if self.attribute is not None else ""
         return f"{self.op}{suffix}({inside})"
 

@@ -36,6 +36,8 @@ RNG = np.random.default_rng(0)
 SIZES = (0, 1, 31, 33)
 LARGE = 1025
 """More than a block has threads; of few dtypes and functions: each number takes time."""
+PAIRS = 4098
+"""Of so many elements, and of any larger even number, a thread has two."""
 HUGE = 70_000
 
 
@@ -214,9 +216,13 @@ def test_lines(name, size):
     check({**ELEMENTWISE, **REDUCING}[name], drawn(size), seed=size)
 
 
-@pytest.mark.parametrize("name", ["slope", "where", "halves", *REDUCING])
-def test_long_lines(name):
-    check({**ELEMENTWISE, **REDUCING}[name], drawn(LARGE), machine=CUDA)
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, LARGE) for name in ("slope", "where", "halves", *REDUCING)]
+    + [(name, PAIRS) for name in ("slope", "where", "halves", "sum")],
+)
+def test_long_lines(name, size):
+    check({**ELEMENTWISE, **REDUCING}[name], drawn(size), machine=CUDA)
 
 
 @pytest.mark.few(1)
@@ -286,12 +292,6 @@ def test_attention_in_large_tiles(name):
 def test_transforms_of_transforms(name, machine):
     function, shape = TWICE[name]
     check(function, drawn(*shape), machine=machine)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["map", "slope", "sum"])
-def test_very_long_lines(name):
-    check({**ELEMENTWISE, **REDUCING}[name], drawn(HUGE), machine=CUDA)
 
 
 @pytest.mark.parametrize("name", [*ELEMENTWISE, *REDUCING])

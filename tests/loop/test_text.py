@@ -108,3 +108,12 @@ def test_every_kernel_of_a_program_can_be_printed():
     assert lowered.schedule()
     plan = pipeline.plan(call.program(lowered.graph()).graph, CPU)
     assert "call dgetr" in "\n".join(text(step.kernel) for step in plan.steps)
+
+
+def test_an_expression_whose_parts_are_shared_is_shown_in_part():
+    x = load(X, (K,))
+    for _ in range(200):
+        x = x * x
+    assert len(repr(x)) < 2_000
+    assert repr(x).startswith("mul(mul(")
+    assert repr(T * 2.0 + 1.0) == f"add(mul({T!r}, 2.0), 1.0)"

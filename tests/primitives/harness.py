@@ -6,7 +6,7 @@ import itertools
 import pkgutil
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +119,16 @@ def cases(*dtypes: Any) -> dict[str, Case]:
     return found
 
 
+def apart(*dtypes: Any) -> dict[np.dtype[Any], dict[str, Case]]:
+    """The cases of each dtype: those without floats, which are the same, with the first one."""
+    known: set[str] = set()
+    found = {}
+    for dtype in map(np.dtype, dtypes):
+        found[dtype] = {name: case for name, case in cases(dtype).items() if name not in known}
+        known |= found[dtype].keys()
+    return found
+
+
 def takes(primitive: Primitive, operands: Any, params: Any) -> bool:
     """Whether NumPy evaluates a primitive on operands of these types."""
     with warnings.catch_warnings():
@@ -189,6 +199,21 @@ def by_primitive(catalogue: dict[str, Case]) -> dict[str, Any]:
     for name, case in catalogue.items():
         groups.setdefault(case.primitive.name, {})[name] = case
     return {"argnames": "group", "argvalues": groups.values(), "ids": groups.keys()}
+
+
+def together(group: Sequence[Case]) -> tuple[Graph, list[Any]]:
+    """Cases as one graph, and its inputs."""
+
+    def run(*operands: Any) -> Any:
+        left = iter(operands)
+        results: list[Any] = []
+        for case in group:
+            result = bind(case.primitive, tuple(next(left) for _ in case.operands), case.params)
+            results += result if case.primitive.several else [result]
+        return results
+
+    operands = [np.asarray(x) for case in group for x in case.operands]
+    return rewrite(run, [aval_of(x) for x in operands]), operands
 
 
 UP_TO_SIGNS = {"eigh", "svd"}

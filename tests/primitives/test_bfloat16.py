@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from functrans import jit, vmap
-from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of, is_complex, is_inexact
 from functrans.loop.target import CPU
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
-from functrans.trace.stage import rewrite
 from functrans.transform.batch import batch_graph
-from tests.primitives.harness import cases, like, pulled_back, run, tangent_graph
+from tests.primitives.harness import cases, like, pulled_back, run, tangent_graph, together
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -134,17 +132,7 @@ QUICK = {name for name, group in COMPILED.items() if group[0].primitive.stores} 
 
 
 def check(group, backend="native"):
-    operands = [np.asarray(x) for case in group for x in case.operands]
-
-    def apply(*inputs):
-        left = iter(inputs)
-        results = []
-        for case in group:
-            result = bind(case.primitive, tuple(next(left) for _ in case.operands), case.params)
-            results += result if case.primitive.several else [result]
-        return results
-
-    graph = rewrite(apply, [aval_of(x) for x in operands])
+    graph, operands = together(group)
     expected = [result for case in group for result in expected_of(case)]
     found = compile_graph(graph, backend=backend)(*operands)
     for number, (x, y) in enumerate(zip(found, expected, strict=True)):

@@ -7,7 +7,6 @@ from functrans.run.call import layouts
 
 @pytest.fixture(autouse=True, scope="session")
 def portable():
-    layouts.hold.cache_clear()
     before, layouts.hold = layouts.hold, lambda: False
     yield
     layouts.hold = before

@@ -16,6 +16,16 @@ from tests.emit.cuda.emulator import emulate
 from tests.loop.plans import evaluate_plan, shuffled
 
 
+def softmax(x):
+    y = np.exp(x - x.max(axis=-1, keepdims=True))
+    return y / y.sum(axis=-1, keepdims=True)
+
+
+def normed(x):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+
+
 def plan(function, *operands, machine=CUDA):
     """The plan of a function that uses nothing from outside."""
     return pipeline.plan(jit(function).lower(*operands).graph(), machine)

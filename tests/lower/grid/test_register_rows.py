@@ -31,20 +31,10 @@ from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
-from tests.emit.cuda.programs import emulated, interpreted, machine_code, plan
+from tests.emit.cuda.programs import emulated, interpreted, machine_code, normed, plan, softmax
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid
 from tests.targets import target
-
-
-def softmax(x):
-    y = np.exp(x - x.max(axis=-1, keepdims=True))
-    return y / y.sum(axis=-1, keepdims=True)
-
-
-def normed(x):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
 
 
 def drawn(*shape):

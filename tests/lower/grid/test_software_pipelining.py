@@ -11,18 +11,8 @@ from functrans.loop.statements import Await, For, If, Store
 from functrans.loop.walk import walk
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import iterations
-from tests.emit.cuda.programs import emulated, interpreted, plan
+from tests.emit.cuda.programs import emulated, interpreted, normed, plan, softmax
 from tests.targets import target
-
-
-def softmax(x):
-    y = np.exp(x - x.max(axis=-1, keepdims=True))
-    return y / y.sum(axis=-1, keepdims=True)
-
-
-def normed(x):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
 
 
 def log_sum_exp(x):

@@ -14,6 +14,7 @@ from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import iterations
 from functrans.lower.verify import verify
+from tests.emit.cuda.programs import normed, softmax
 
 
 def plan(function, *shapes, dtype=np.float32):
@@ -22,16 +23,6 @@ def plan(function, *shapes, dtype=np.float32):
 
 def teams(made):
     return [step.kernel.team for step in made.steps]
-
-
-def softmax(x):
-    y = np.exp(x - x.max(axis=-1, keepdims=True))
-    return y / y.sum(axis=-1, keepdims=True)
-
-
-def normed(x):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_an_allocator_is_set_only_in_a_numpy_that_is_known(monkeypatch):
     assert np._core.multiarray.get_handler_name(result) == "default_allocator"
 
 
-@pytest.mark.slow
+@pytest.mark.dear
 def test_programs_behave_the_same_when_called_portably():
     tests = [str(Path("tests", "run", name)) for name in RAN_PORTABLY]
     ran = subprocess.run(
