@@ -138,8 +138,8 @@ class _Loop:
         self.after: list[Statement] = []
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
         self.in_memory: dict[int, Buffer] = {}
+        # the carries whose only buffer is that of the result
         self.in_result: set[int] = set(self.updates)
-        """The carries whose only buffer is that of the result."""
 
     def _call(
         self, loop: Sequence[Statement], inner: Sequence[Inner], uncounted: int,
@@ -263,14 +263,14 @@ class _Loop:
             before, given = stored(body.statements), {*body.inputs, *body.outputs}
             limits = target[Levels], target[Joining]
             levels = in_levels(body.statements, given, *limits, self.simplify)
+            stores = stored(levels)
             after = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
-            scratch = [each for each in body.scratch if each not in before - stored(levels)]
+            scratch = [each for each in body.scratch if each in stores or each not in before]
             scratch += [each for each in after if each not in before]
             self.body = replace(body, statements=tuple(levels), scratch=tuple(scratch))
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes, with the loop over steps inside."""
-        assert isinstance(self.loop, Scan)
         length = const(self.loop.length, INDEX)
         relocation = Relocation(self.simplify)
         for own, const_ in zip(self.own_consts, self.consts, strict=True):
