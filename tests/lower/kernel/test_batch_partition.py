@@ -9,6 +9,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
 from functrans.loop.target import CPU
+from functrans.lower.grid.target import CUDA
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.nest.bodies import Nest
 from tests.targets import take_host_for
@@ -225,8 +226,8 @@ def copied_to(row, *at):
     return loop(J, loop(K, Store(row, at, load(X, (OUTER, J, K)))))
 
 
-def is_cut(given):
-    return partition_batch(given, CPU) is not given
+def is_cut(given, target=CPU):
+    return partition_batch(given, target) is not given
 
 
 def test_a_row_on_the_stack_is_not_cut_where_others_read_it():
@@ -285,3 +286,4 @@ def test_blocks_repeat_little_that_concerns_no_rows(steps, cut):
     first = loop(m, Store(scratch, (ZERO,), load(X, (OUTER, ZERO, ZERO)) * 2))
     row = loop(K, Store(OUT, (OUTER, J, K), load(X, (OUTER, J, K)) * load(scratch, (ZERO,))))
     assert is_cut(nest(scratch, first, loop(J, row))) is cut
+    assert is_cut(nest(scratch, first, loop(J, row)), CUDA)
