@@ -49,7 +49,8 @@ def named(
     numbers = tuple(argnums) if isinstance(argnums, tuple) else (argnums,)
     _check_numbers(function, numbers, f"{option}_argnums")
     positions = (*numbers, *_positions(function, names, f"{option}_argnames"))
-    # a caller who passes an array by name has not read here that its memory is given up
+    # an array that is passed by name is donated only if the option gives its name: what a donated
+    # array had is lost
     by_name = positional_names(function) if numbers and option == "static" else []
     also = (by_name[n] for n in numbers if -len(by_name) <= n < len(by_name))
     return Named(numbers, frozenset((*names, *also)), positions)

@@ -79,9 +79,9 @@ def in_levels(
     apart: set[int] = set()
     for each in fused(body, joining, simplify):
         loops = distributed(each, limits, simplify) if isinstance(each, For) else ()
-        if len(loops) > 1 and is_full(loops[0]):
-            if loops[0].stop.attribute <= limits.longest_apart:
-                apart.update(range(len(made), len(made) + len(loops)))
+        is_short = len(loops) > 1 and loops[0].stop.attribute <= limits.longest_apart
+        if is_short and is_full(loops[0]):
+            apart.update(range(len(made), len(made) + len(loops)))
         made += loops or (each,)
     done: list[Statement] = []
     for number, each in enumerate(contracted(made, given, simplify)):

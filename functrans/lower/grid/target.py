@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from functrans.loop.grid import Grid
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
@@ -48,8 +46,8 @@ CUDA = Target(
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # values that are computed together are in shared memory
     Transforms(long=2048, wide=1, largest_tile=24 << 10, far=1 << 62),
-    # what all blocks do, they do at once
-    BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0, most_repeated=inf),
+    # what all blocks repeat, they do at once
+    BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0, most_repeated=1 << 62),
     Motion(most_addends=64, least_sum=512, least_rows=512),
     Kernels(constant_scratch=True),
     Arena(word=256),

@@ -44,7 +44,8 @@ class BatchPartition(NamedTuple):
     least_work: int = 2_000_000
     """The fewest scalar operations of a loop for which blocks are profitable."""
     most_repeated: float = 0.25
-    """The most operations that blocks do in vain, each what concerns no rows, relative to all."""
+    """The most operations that are repeated, as a fraction of all: each block executes what
+    concerns no rows."""
 
 
 def partition_batch(nest: Nest, target: Target) -> Nest:

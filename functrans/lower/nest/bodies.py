@@ -139,9 +139,12 @@ class NestBuilder:
         """The statements of one nest; several if its outermost loop is split."""
         first = next(iter(nest.roots))
         if isinstance(first, Emitted) and (first.in_phases or isinstance(first, TeamKernel)):
-            largest = first.largest_constant
-            made = Nest(first.statements, first.scratch, largest_constant=largest)
-            made = replace(made, uncounted=first.uncounted)
+            made = Nest(
+                first.statements,
+                first.scratch,
+                largest_constant=first.largest_constant,
+                uncounted=first.uncounted,
+            )
             if isinstance(first, TeamKernel):
                 turns, body = first.in_turns
                 made = replace(made, body=body, turns=turns, private=first.private)
@@ -163,8 +166,7 @@ class NestBuilder:
             largest = max(
                 (x.largest_constant for x in nest.roots if isinstance(x, Emitted)), default=0
             )
-            made = Nest(bodies[0], scratch, part, uncounted=uncounted)
-            return [replace(made, largest_constant=largest)]
+            return [Nest(bodies[0], scratch, part, largest_constant=largest, uncounted=uncounted)]
         return [Nest(body, scratch, uncounted=uncounted // len(bodies)) for body in bodies]
 
     # -- where the values of a nest live ------------------------------------------------------

@@ -30,7 +30,7 @@ class Root:
     scratch: tuple[Buffer, ...]
     """Rows on the stack."""
     work: int
-    """Roughly the number of scalar operations."""
+    """Roughly the number of scalar operations of its expressions."""
     loads: Mapping[Buffer, Sequence[Scalar]]
     """The loads from each buffer that is read."""
     loops: tuple[Scalar, ...]
@@ -68,6 +68,7 @@ class Emitted(Root):
     output: bool = False
 
     # there are no expressions
+    work = 0
     loops = ()
     nodes = ()
     node_count = 0

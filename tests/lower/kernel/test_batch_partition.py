@@ -287,3 +287,5 @@ def test_blocks_repeat_little_that_concerns_no_rows(steps, cut):
     row = loop(K, Store(OUT, (OUTER, J, K), load(X, (OUTER, J, K)) * load(scratch, (ZERO,))))
     assert is_cut(nest(scratch, first, loop(J, row))) is cut
     assert is_cut(nest(scratch, first, loop(J, row)), CUDA)
+    copies = loop(J, loop(K, Store(OUT, (OUTER, J, K), load(X, (OUTER, J, K)))))
+    assert is_cut(nest(scratch, copies)) and is_cut(nest(scratch, copies), CUDA)
