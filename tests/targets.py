@@ -9,6 +9,7 @@ from functrans.loop.fusion import Joining
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
+from functrans.lower.kernel.array_regrouping import Regrouping
 from functrans.lower.kernel.batch_partition import BatchPartition
 from functrans.lower.kernel.distribution import Distribution
 from functrans.lower.kernel.reuse import Reuse
@@ -54,9 +55,9 @@ RECORDS = {
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
         InvariantPacking, Joining, Joins, Kernels, Levels, LibraryTransforms, Materialisation,
-        Matrices, Motion, Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks,
-        ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Teams, TermOrder, Tiling,
-        Transforms, Unrolling, Vectors,
+        Matrices, Motion, Outlining, Pieces, Products, Recomputation, Reductions, Regrouping, Reuse,
+        RowBlocks, ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Teams, TermOrder,
+        Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
 

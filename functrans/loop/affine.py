@@ -59,8 +59,10 @@ class Coefficients:
         """The stride of an element in memory, in elements."""
         total = 0
         stride: int | None = 1
-        for extent, position in zip(reversed(target.shape), reversed(indices), strict=True):
-            factor = self.of(position)
+        for axis in reversed(range(len(indices))):
+            extent, factor = target.shape[axis], self.of(indices[axis])
+            if axis == 0 and target.column is not None:
+                stride = target.column.pitch
             if factor != 0:
                 if factor is None or stride is None:
                     return None

@@ -51,7 +51,7 @@ class _Form:
             return self._scalar(part)
         if isinstance(part, Buffer):
             if part not in self._buffers:
-                self._buffers[part] = self._defined((part.dtype, self.of(part.shape)))
+                self._buffers[part] = self._defined((part.dtype, self.of(part.shape), part.column))
             return self._buffers[part]
         if isinstance(part, Mapping):
             return tuple(sorted(part.items()))

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,22 @@ from functrans.records import dataclass
 _fresh = itertools.count()
 
 
+class Column(NamedTuple):
+    """A part of each row of a record, an array whose rows consist of those of several buffers."""
+
+    record: int  # the number of the record
+    start: int  # the place of the part in a row, in elements
+    pitch: int  # the elements of a row
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A C-contiguous array in memory; two buffers never overlap."""
+    """An array in memory, C-contiguous or a column of a record; two buffers never overlap."""
 
     name: str  # only for printing
     dtype: np.dtype[Any]
     shape: tuple[Scalar, ...]  # int64: constants or sizes
+    column: Column | None = None  # where its rows are, if they do not follow one another
 
     def __repr__(self) -> str:
         return self.name

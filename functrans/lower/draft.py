@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from functrans.ir.graph import Graph, Var
-from functrans.loop.statements import Buffer
+from functrans.loop.statements import Buffer, Column
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
@@ -36,6 +36,8 @@ class Draft:
     work: int = 0  # the operations of all nests
     # for outputs that overwrite an input, that input
     homes: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    # the temporaries that are parts of records
+    columns: Mapping[Buffer, Column] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     plan: Plan | None = None
 

@@ -23,6 +23,7 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.kernel.arena import allocate
+from functrans.lower.kernel.array_regrouping import columns_of
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.distribution import distributed
 from functrans.lower.kernel.donation import donate
@@ -266,6 +267,19 @@ def strength_reduction(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests))
 
 
+def array_regrouping(draft: Draft) -> Draft:
+    """Regroup arrays: the rows of many arrays that a loop accesses become rows of one.
+
+    `kernel/array_regrouping.py`.
+
+    Expects nests.
+    Leaves the columns of records: which part of each row is a row of which temporary.
+    """
+    chosen, homes = draft.chosen, draft.homes
+    elsewhere = {*draft.inputs, *chosen.outputs, *chosen.views, *homes, *homes.values()}
+    return replace(draft, columns=columns_of(draft.nests, elsewhere, draft.target))
+
+
 def kernel_construction(draft: Draft) -> Draft:
     """Turn nests into kernels: sizes become arguments, so that one kernel serves many sizes.
 
@@ -274,7 +288,8 @@ def kernel_construction(draft: Draft) -> Draft:
     Expects nests.
     Leaves plan steps, each a call of a kernel; equal subprograms share their kernels.
     """
-    made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
+    subprograms, lower = draft.chosen.subprograms, _formal(draft.target)
+    made = Steps(draft.target, subprograms, draft.homes, draft.columns, lower)
     return replace(draft, steps=tuple(made.of(draft.nests)))
 
 
@@ -289,8 +304,10 @@ def memory_planning(draft: Draft) -> Draft:
     outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
     used = [step.buffers for step in schedule(draft.steps)]
     views = draft.chosen.views
-    offsets, arena = allocate(used, {*draft.inputs, *outputs, *views}, draft.target)
-    return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena, views))
+    elsewhere, columns = {*draft.inputs, *outputs, *views}, draft.columns
+    offsets, arena = allocate(used, elsewhere, columns, draft.target)
+    plan = Plan(draft.inputs, outputs, draft.steps, offsets, arena, views, columns)
+    return replace(draft, plan=plan)
 
 
 class Pipeline(NamedTuple):
@@ -337,6 +354,7 @@ CPU_PIPELINE = Pipeline(
         Stage("buffer reuse", buffer_reuse, *OF_NESTS),
         Stage("loop distribution", loop_distribution, *OF_NESTS),
         Stage("strength reduction", strength_reduction, *OF_NESTS),
+        Stage("array regrouping", array_regrouping, *OF_NESTS),
         Stage("kernel construction", kernel_construction, *OF_STEPS),
     ),
     memory=(Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),),

@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer, Kernel
+from functrans.loop.statements import Buffer, Column, Kernel
 from functrans.records import dataclass
 
 ENDLESS = 2**63 - 1
@@ -135,6 +135,15 @@ class Plan:
     offsets: dict[Buffer, int]  # the offset of each temporary in the arena, in bytes
     arena: int  # the size of the arena in bytes
     views: Mapping[Buffer, View] = field(default_factory=dict)
+    columns: Mapping[Buffer, Column] = field(default_factory=dict)  # the parts of records
+
+    def memory_of(self, one: Buffer) -> tuple[int, int]:
+        """Where a temporary, or the record of which it is a part, begins and ends in the arena."""
+        start, column, itemsize = self.offsets[one], self.columns.get(one), one.dtype.itemsize
+        if column is None:
+            return start, start + one.nbytes
+        start -= column.start * itemsize
+        return start, start + one.extents[0] * column.pitch * itemsize
 
     @property
     def schedule(self) -> tuple[Step | Repeat, ...]:

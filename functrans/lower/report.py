@@ -91,7 +91,9 @@ def outline(plan: Plan) -> str:
     """The nests of a plan, one after another."""
     lines = []
     for one, offset in plan.offsets.items():
-        lines.append(f"{one.name}: {one.dtype}{list(one.extents)} in the arena at {offset}")
+        column = plan.columns.get(one)
+        rows = "" if column is None else f", in rows of {column.pitch} elements"
+        lines.append(f"{one.name}: {one.dtype}{list(one.extents)} in the arena at {offset}{rows}")
     for one, (base, start) in plan.views.items():
         place = f"{base.name}, from element {start} on"
         lines.append(f"{one.name}: {one.dtype}{list(one.extents)} is a part of {place}")

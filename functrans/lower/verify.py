@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -89,8 +90,8 @@ class _Plan:
         self.decisions = Decisions(scenario.branches)
         self.too_large = 0
         self.temporaries = list(plan.offsets)
-        self.starts = np.array(list(plan.offsets.values()), np.int64)
-        self.stops = self.starts + np.array([one.nbytes for one in self.temporaries], np.int64)
+        memory = [plan.memory_of(one) for one in self.temporaries]
+        self.starts, self.stops = np.array(memory, np.int64).reshape(-1, 2).T
         self.written = {one: _all(one) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
             self.written.setdefault(one, np.zeros(one.count, bool))
@@ -100,6 +101,7 @@ class _Plan:
         """The trip counts of the loops with an exit."""
 
     def run(self, in_part: Sequence[int]) -> None:
+        self._check_columns()
         for one, (base, start) in self.plan.views.items():
             is_inside = 0 <= start <= base.count - one.count and one.dtype == base.dtype
             if not is_inside or base not in self.plan.inputs or base in self.plan.outputs:
@@ -146,11 +148,13 @@ class _Plan:
             raise _broken(f"{repeat.exit.count} is not the number of turns of its loop")
 
     def _step(self, step: Step, turns: Sequence[int]) -> None:
+        own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
+        if any(inner.column != self.plan.columns.get(outer) for inner, outer in own.items()):
+            raise Fault("a buffer is a part of a record in the program or in the kernel only")
         self._check_offsets(step)
         loop = step.kernel.parallel
         if step.extent != (_stop(step, loop) if loop is not None else 0):
             raise Fault(f"its parallel loop is called for {step.extent} iterations")
-        own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
         if step.kernel.narrow and threads(step.kernel, step.sizes) > MOST_NARROW:
             raise Fault(f"there are more threads than {MOST_NARROW}")
         if len(set(step.buffers)) < len(step.buffers):
@@ -175,12 +179,29 @@ class _Plan:
             if outer in changed:
                 self.written[outer] = after[inner]
 
+    def _check_columns(self) -> None:
+        """Check that the columns of a record have their own parts of its rows."""
+        end: dict[int, tuple[int, ...]] = {}
+        for one, column in sorted(self.plan.columns.items(), key=lambda each: each[1]):
+            memory = *self.plan.memory_of(one), column.pitch, one.extents[0]
+            stop = column.start + prod(one.extents[1:])
+            before, *known = end.setdefault(column.record, (0, *memory))
+            if column.start < before or stop > column.pitch or tuple(known) != memory:
+                raise _broken(f"the part of {one.name} in a record is not its own")
+            end[column.record] = (stop, *memory)
+
     def _check_offsets(self, step: Step) -> None:
         """Check that the temporaries of a kernel are in the arena, and do not overlap."""
+        columns = self.plan.columns
         ranges = sorted(
-            (self.plan.offsets[one], self.plan.offsets[one] + one.nbytes, one.name)
-            for one in step.buffers
-            if one in self.plan.offsets
+            {
+                columns[one].record if one in columns else one: (
+                    *self.plan.memory_of(one),
+                    one.name,
+                )
+                for one in step.buffers
+                if one in self.plan.offsets
+            }.values()
         )
         end = 0
         for start, stop, name in ranges:
@@ -192,11 +213,15 @@ class _Plan:
         """Mark the buffers that overlap, in the arena, with a written one as undefined."""
         for one in changed:
             if one in self.plan.offsets:
-                start, stop = self.plan.offsets[one], self.plan.offsets[one] + one.nbytes
+                start, stop = self.plan.memory_of(one)
                 for number in np.flatnonzero((self.starts < stop) & (start < self.stops)):
                     other = self.temporaries[number]
-                    if other is not one:
+                    if other is not one and not self._share_record(one, other):
                         self.written[other] = np.zeros(other.count, bool)
+
+    def _share_record(self, one: Buffer, other: Buffer) -> bool:
+        own, others = self.plan.columns.get(one), self.plan.columns.get(other)
+        return own is not None and others is not None and own.record == others.record
 
 
 def unrepeated(repeat: Repeat) -> Step:

@@ -66,6 +66,7 @@ LOW = {
     },
     "term_order": {"ratio": (1, 4), "fewest": (1, 200)},
     "gathered_rows": {"shortest": (1, 4), "often": (0, 1)},
+    "regrouping": {"fewest": (2, 32), "least": (0, 1 << 20)},
     "interleaving": {"fewest_matrices": (1, 2), "most_bytes_of_two": (0, 1 << 15)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},

@@ -24,7 +24,7 @@ from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import totals
 from functrans.emit.llvm.interleave import store_all, stores_together
-from functrans.emit.llvm.memory import Vector
+from functrans.emit.llvm.memory import Vector, pointers_to
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
 from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.store import store
@@ -73,7 +73,8 @@ class _Emitter:
         self.depth = 0  # the number of loops around the current statement
         self.polls = False
         self.assigned = assigned(kernel.body)
-        pointers = {buffer: f"%b{i}" for i, buffer in enumerate(kernel.buffers)}
+        pointers = pointers_to(kernel.buffers)
+        self.passed = dict.fromkeys(pointers.values())  # the body's parameters
         for buffer in kernel.scratch:
             pointers[buffer] = self._scratch(buffer)
         self.expressions = Expressions(
@@ -109,11 +110,11 @@ class _Emitter:
         if self.polls:
             self.writer.start(polling.STOPPED)
             self.writer.line("ret void")
-        read_only = set(self.kernel.buffers) - stored(self.kernel.body)
+        written = {self.expressions.buffers[buffer] for buffer in stored(self.kernel.body)}
         parameters = ["ptr noalias %flag"]
         parameters += [
-            f"ptr noalias {'readonly ' if buffer in read_only else ''}%b{i}"
-            for i, buffer in enumerate(self.kernel.buffers)
+            f"ptr noalias {'' if pointer in written else 'readonly '}{pointer}"
+            for pointer in self.passed
         ]
         parameters += [f"i64 %s{i}" for i in range(self.kernel.sizes)]
         parameters += ["i64 %start", "i64 %stop"]
@@ -139,8 +140,10 @@ class _Emitter:
             f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{",
         ]
         arguments = []
-        kinds = ["ptr"] * (1 + len(self.kernel.buffers)) + ["i64"] * self.kernel.sizes
-        for word, kind in enumerate(kinds):
+        count = len(self.kernel.buffers)
+        words = [(0, "ptr"), *((1 + i, "ptr") for i in range(count) if f"%b{i}" in self.passed)]
+        words += [(1 + count + i, "i64") for i in range(self.kernel.sizes)]
+        for word, kind in words:
             lines.append(f"  %p{word} = getelementptr i64, ptr %data, i64 {word}")
             lines.append(f"  %w{word} = load {kind}, ptr %p{word}")
             arguments.append(f"{kind} %w{word}")

@@ -62,6 +62,16 @@ class Frame:
     changing: dict[tuple[Scalar, bool], int] = field(default_factory=dict)
 
 
+def pointers_to(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
+    """The name of the pointer to each parameter; columns of a record have that to the first one."""
+    shared: dict[int, str] = {}
+    found: dict[Buffer, str] = {}
+    for number, one in enumerate(buffers):
+        own = f"%b{number}"
+        found[one] = own if one.column is None else shared.setdefault(one.column.record, own)
+    return found
+
+
 class Memory:
     """Emits loads."""
 
@@ -76,6 +86,13 @@ class Memory:
         self.writer = writer
         self.operations = Operations(writer)
         self.buffers = buffers
+        first: dict[int, int] = {}  # the first column of each record, to which pointers point
+        self.shifts = {
+            one: one.column.start - first.setdefault(one.column.record, one.column.start)
+            for one in buffers
+            if one.column is not None
+        }
+        """The elements from the pointer to a column."""
         self.changing = changing
         self.frames = [Frame()]
         self.vector: Vector | None = None
@@ -142,11 +159,21 @@ class Memory:
                         self.value(x, base=not is_one)
 
     def pointer(self, target: Buffer, offset: Value) -> str:
-        kind = memory_type(target.dtype)
-        lanes = "i64" if offset.lanes == 1 else f"<{offset.lanes} x i64>"
-        return self.writer.define(
-            f"getelementptr inbounds {kind}, ptr {self.buffers[target]}, {lanes} {offset.ref}"
-        )
+        return self._address(target, offset, "inbounds ")
+
+    def _address(self, target: Buffer, offset: Value, inbounds: str = "") -> str:
+        """The address of an element; in a record, with the place of the column added last.
+
+        It is a constant then, which needs no instruction, and all columns share the other part.
+        """
+        kind, lanes = memory_type(target.dtype), register_type(INDEX, offset.lanes)
+        place = f"ptr {self.buffers[target]}, {lanes} {offset.ref}"
+        address = self.writer.define(f"getelementptr {inbounds}{kind}, {place}")
+        if target not in self.shifts:
+            return address
+        many = "ptr" if offset.lanes == 1 else f"<{offset.lanes} x ptr>"
+        shifted = f"{many} {address}, i64 {self.shifts[target]}"
+        return self.writer.define(f"getelementptr {inbounds}{kind}, {shifted}")
 
     def from_memory(self, ref: str, dtype: np.dtype[Any], lanes: int) -> str:
         if dtype != BOOL:
@@ -340,10 +367,7 @@ class Memory:
     def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
         """The pointer to the first lane's element, to which strides are added for the others."""
         # not inbounds: if lanes are masked out, the first one may be outside the buffer
-        offset = self.offset(target, indices, base=True).ref
-        return self.writer.define(
-            f"getelementptr {memory_type(target.dtype)}, ptr {self.buffers[target]}, i64 {offset}"
-        )
+        return self._address(target, self.offset(target, indices, base=True))
 
     def places(self, target: Buffer, first: str, stride: int, lanes: int) -> str:
         """The pointers to the elements in all lanes."""
@@ -420,11 +444,14 @@ def stays(node: Scalar) -> bool:
 
 def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
     """The offset of an element as an expression, so that equal offsets are computed once."""
-    total = ZERO
+    total, rows = ZERO, ZERO
+    if target.column is not None:
+        rows = _folded("mul", indices[0], const(target.column.pitch, INDEX))
+        indices = ZERO, *indices[1:]
     for extent, position in zip(target.shape, indices, strict=True):
         # an empty buffer is never read: its offset is constant
         total = _folded("add", _folded("mul", total, extent), position)
-    return total
+    return _folded("add", rows, total)
 
 
 def _folded(op: str, x: Scalar, y: Scalar) -> Scalar:

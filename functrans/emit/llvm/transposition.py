@@ -50,7 +50,7 @@ def neighbours(
     for node in always_loaded(values):
         stride = factors.of_element(node.attribute, node.args)
         is_far = stride is None or abs(stride) > NEAR
-        if is_far and node.attribute not in changing:
+        if is_far and node.attribute not in changing and node.attribute.column is None:
             terms, place = simplify.terms(linear(node.args, node.attribute.shape))
             rows.setdefault((node.attribute, frozenset(terms.items())), {}).setdefault(place, node)
     found: dict[Scalar, Neighbours] = {}

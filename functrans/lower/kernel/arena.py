@@ -6,11 +6,11 @@ live at the same time do not overlap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from functrans.loop.statements import Buffer
+from functrans.loop.statements import Buffer, Column
 from functrans.loop.target import Target
 
 
@@ -28,7 +28,10 @@ Life = tuple[int, int]
 
 
 def allocate(
-    used: Sequence[Sequence[Buffer]], elsewhere: set[Buffer], target: Target
+    used: Sequence[Sequence[Buffer]],
+    elsewhere: set[Buffer],
+    columns: Mapping[Buffer, Column],
+    target: Target,
 ) -> tuple[dict[Buffer, int], int]:
     """Offsets of the temporaries in one arena; those that are never live together may overlap.
 
@@ -38,6 +41,8 @@ def allocate(
         The buffers that each step uses.
     elsewhere : set of Buffer
         The buffers that are no temporaries.
+    columns : mapping of Buffer to Column
+        The temporaries that are parts of records.
 
     Returns
     -------
@@ -46,19 +51,30 @@ def allocate(
     arena : int
         The size of the arena in bytes.
     """
+    leaders: dict[int, Buffer] = {}  # the first column of each record, which stands for it
+    for one, column in columns.items():
+        leaders.setdefault(column.record, one)
     lives: dict[Buffer, Life] = {}
     for time, buffers in enumerate(used):
         for one in buffers:
             if one not in elsewhere:
-                lives[one] = lives.get(one, (time, time))[0], time
+                whole = leaders[columns[one].record] if one in columns else one
+                lives[whole] = lives.get(whole, (time, time))[0], time
     sizes = {one: size_in_arena(one, target) for one in lives}
+    for one in leaders.values():
+        row = columns[one].pitch * one.dtype.itemsize
+        sizes[one] = _up_to(one.extents[0] * row, target.alignment)
     most = target[Arena].small
     small = {one: life for one, life in lives.items() if sizes[one] <= most}
     offsets, end = _in_slots(small, sizes)
     end = _up_to(end, target.alignment)
     large = {one: life for one, life in lives.items() if sizes[one] > most}
     above, end = _packed(large, sizes, end)
-    return {one: offsets[one] if one in offsets else above[one] for one in lives}, end
+    offsets = {one: offsets[one] if one in offsets else above[one] for one in lives}
+    for one, column in columns.items():
+        first = offsets[leaders[column.record]]
+        offsets[one] = first + column.start * one.dtype.itemsize
+    return offsets, end
 
 
 def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:

@@ -25,7 +25,7 @@ def linear_places(
     body: Sequence[Statement],
     # buffers that are stored in others; here, the others are the keys
     homes: Mapping[Buffer, Buffer],
-    scratch: Collection[Buffer],  # rows, which are not linearised
+    apart: Collection[Buffer],  # those that are not linearised
 ) -> dict[Buffer, Places]:
     """The linear indices of all accesses to those buffers for which they need fewer divisions."""
     if not any(node.op in DIVISIONS for node in scalars(body)):
@@ -33,7 +33,7 @@ def linear_places(
     places: dict[Buffer, dict[Position, None]] = {}
     for one, position, _ in accesses(body):
         places.setdefault(homes.get(one, one), {})[position] = None
-    apart = set(scratch)
+    apart = set(apart)
     for each in walk(body):
         match each:
             case Call():

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from functrans.ir.graph import Graph
-from functrans.loop.statements import Buffer, Call, For
+from functrans.loop.statements import Buffer, Call, Column, For
 from functrans.loop.target import Target
 from functrans.lower.kernel.symbolic_sizes import parametrise
 from functrans.lower.nest.bodies import Nest
@@ -30,11 +30,13 @@ class Steps:
         # the graphs and buffers of the calls among the nests
         subprograms: Mapping[str, Subprogram],
         homes: Mapping[Buffer, Buffer],  # buffers that are stored in others
+        columns: Mapping[Buffer, Column],  # buffers that are parts of records
         lower: Callable[[Graph], Formal],  # gives the steps of a subprogram
     ) -> None:
         self.target = target
         self.subprograms = subprograms
         self.homes = homes
+        self.columns = columns
         self.lower = lower
         self._known: dict[Graph, Formal] = {}
 
@@ -46,7 +48,7 @@ class Steps:
             if call is not None:
                 yield from self._called(call)
                 continue
-            kernel, arguments, sizes = parametrise(nest, self.homes, self.target)
+            kernel, arguments, sizes = parametrise(nest, self.homes, self.columns, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
             given = tuple(arguments), tuple(sizes), extent, _work(nest), nest.turns, nest.form
             yield Step(kernel, *given, nest.exit)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import BOOL, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Kernel, Statement, size
+from functrans.loop.statements import Buffer, Column, For, Kernel, Statement, size
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt, walk
@@ -38,14 +38,16 @@ _LOGIC = frozenset({"and", "or", "not"})
 
 
 def parametrise(
-    nest: Nest, homes: Mapping[Buffer, Buffer], target: Target
+    nest: Nest,
+    homes: Mapping[Buffer, Buffer],  # the buffers that are stored in others
+    columns: Mapping[Buffer, Column],  # those that are parts of records
+    target: Target,
 ) -> tuple[Kernel, list[Buffer], list[int]]:
     """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
 
-    ``homes`` are the buffers that are stored in others. The last sizes are the iterations of the
-    program's loops.
+    The last sizes are the iterations of the program's loops.
     """
-    kernel, buffers, sizes = _Parametriser(nest, homes, target).run(nest.body)
+    kernel, buffers, sizes = _Parametriser(nest, homes, columns, target).run(nest.body)
     if nest.turns:
         places = {turn: size(len(sizes) + number) for number, turn in enumerate(nest.turns)}
         body = substituted(kernel.body, places, Simplifier())
@@ -54,15 +56,23 @@ def parametrise(
 
 
 class _Parametriser:
-    def __init__(self, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> None:
+    def __init__(
+        self,
+        nest: Nest,
+        homes: Mapping[Buffer, Buffer],
+        columns: Mapping[Buffer, Column],
+        target: Target,
+    ) -> None:
         self.largest = max(target[Kernels].largest_constant, nest.largest_constant)
         self.scratch = set(nest.scratch)
         self.constant = self.scratch if target[Kernels].constant_scratch else set()
-        self.homes = homes
+        self.homes, self.columns = homes, columns
         # kernels in loops of the program are verified together, on buffers that must have the same
         # shape in all of them; and on a grid, buffers have one axis anyway
         shapes_stay = nest.turns or target.lanes_are_threads
-        self.places = {} if shapes_stay else linear_places(nest.body, homes, nest.scratch)
+        self.places = (
+            {} if shapes_stay else linear_places(nest.body, homes, {*nest.scratch, *columns})
+        )
         self.slots: dict[int, Scalar] = {}
         self.extents = [n for n in _extents(nest.body) if n > self.largest]
         self.buffers: dict[Buffer, Buffer] = {}
@@ -90,7 +100,7 @@ class _Parametriser:
             )
             if shape and old not in self.scratch and shape[0].op == "const":
                 shape = (ZERO, *shape[1:])
-            self.buffers[old] = Buffer(old.name, old.dtype, shape)
+            self.buffers[old] = Buffer(old.name, old.dtype, shape, self.columns.get(old))
         return self.buffers[old]
 
     def bound(self, extent: Scalar) -> Scalar:

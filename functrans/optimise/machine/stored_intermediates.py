@@ -33,7 +33,7 @@ class Storing(NamedTuple):
     """As many operations take about as long as to store and read an element."""
     largest: int = 6 << 20
     """The most bytes that a loop reads of another: more leaves the caches."""
-    largest_narrow: int = 16 << 20
+    largest_narrow: int = 64 << 20
     """The same where no value is wider than `narrow`: rows of successive steps are neighbours in
     memory then, which processors fetch ahead."""
     narrow: int = 256

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from functrans.loop.statements import buffer
+from functrans.loop.statements import Column, buffer
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import allocate, size_in_arena
 
@@ -18,7 +18,7 @@ def arrays(*counts):
 
 def placed(*used, elsewhere=()):
     """Where temporaries are, and how long the arena is, for what each step uses."""
-    return allocate(used, set(elsewhere), CPU)
+    return allocate(used, set(elsewhere), {}, CPU)
 
 
 def size_of(one):
@@ -101,3 +101,16 @@ def test_many_at_random():
     rng = np.random.default_rng(0)
     buffers = arrays(*rng.choice([1, 3, 50, 128, 129, 1000, 5000], 60))
     check([[buffers[i] for i in sorted(set(rng.integers(0, 60, 6)))] for _ in range(40)])
+
+
+def test_the_columns_of_a_record_lie_side_by_side():
+    """A record lives as long as any of its columns; others are beside it."""
+    x, y = (buffer(name, F8, (100, width)) for name, width in (("x", 3), ("y", 2)))
+    early, late = arrays(500, 500)
+    columns = {x: Column(0, 0, 5), y: Column(0, 3, 5)}
+    used = [(x, early), (x,), (y, late)]
+    offsets, arena = allocate(used, set(), columns, CPU)
+    assert offsets[y] - offsets[x] == 3 * 8
+    assert arena == 2 * 4032  # late is where early was
+    assert offsets[early] == offsets[late]
+    assert {offsets[x], offsets[early]} == {0, 4032}
