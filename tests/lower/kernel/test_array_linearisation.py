@@ -34,7 +34,7 @@ READ = loop(Store(Y, (K,), load(X, at(K)) * 2.0))
 
 
 def test_it_does_what_the_statements_do():
-    kernel, arguments, sizes = done_by(parametrise, Nest((READ,), ()), {})
+    kernel, arguments, sizes = done_by(parametrise, Nest((READ,), ()), {}, {})
     assert [len(one.shape) for one in kernel.buffers] == [1, 1]
     a = np.arange(float(COUNT))
     memory = {X: Memory(a.reshape(ROWS, 3, 3), True), Y: Memory(np.zeros(COUNT), False)}
@@ -44,7 +44,7 @@ def test_it_does_what_the_statements_do():
 
 def test_what_is_written_through_a_reshape():
     body = loop(Store(X, at(K), load(Y, (K,))), Store(X, (const(0, INDEX),) * 3, const(5.0, F8)))
-    kernel, arguments, sizes = done_by(parametrise, Nest((body,), ()), {})
+    kernel, arguments, sizes = done_by(parametrise, Nest((body,), ()), {}, {})
     a = np.arange(float(COUNT))
     memory = {Y: Memory(a, True), X: Memory(np.zeros((ROWS, 3, 3)), False)}
     assert evaluate(kernel, [memory[one] for one in arguments], sizes) == 0

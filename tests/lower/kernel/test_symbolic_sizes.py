@@ -28,7 +28,7 @@ def copied(n, shift=0, scale=2.0):
 
 
 def kernel_of(body, scratch=(), homes=None):
-    return done_by(parametrise, Nest(tuple(body), tuple(scratch)), homes or {})
+    return done_by(parametrise, Nest(tuple(body), tuple(scratch)), homes or {}, {})
 
 
 def printed(kernel):
