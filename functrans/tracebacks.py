@@ -17,7 +17,7 @@ does not appear itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import wraps
 from linecache import getline
 from pathlib import Path
@@ -55,15 +55,15 @@ def hide(error: BaseException) -> None:
 
     They are kept if the error shows a bug in the library.
     """
-    if config.full_tracebacks or _is_fault(error):
+    if config.full_tracebacks or is_fault(error):
         return
     for each in _chain(error):
         each.__traceback__ = _users(each.__traceback__)
 
 
-def _is_fault(error: BaseException) -> bool:
+def is_fault(error: BaseException, kinds: Collection[type[BaseException]] = _FAULTS) -> bool:
     """Whether an error shows a bug: it comes from a line of the library without a ``raise``."""
-    if type(error) not in _FAULTS:
+    if type(error) not in kinds:
         return False
     last = [*_entries(error.__traceback__)][-1:]
     return all(_is_ours(entry) and not _raises(entry) for entry in last)

@@ -63,6 +63,8 @@ def associative_scan(
     given = flattened(elems, "elems")
     leaves = [_front(np.asarray(x) if np.ndim(x) == 0 else x, axis) for x in given.leaves]
     for x, path in zip(leaves, tree.paths(elems), strict=True):
+        if not x.ndim:
+            raise AxisSizeError(f"associative_scan: elems{path} is a number, and has no axis")
         if x.shape[0] != leaves[0].shape[0]:
             raise AxisSizeError(
                 f"associative_scan: elems{path} has {x.shape[0]} elements along axis {axis}, "

@@ -81,7 +81,7 @@ def conv_dimension_numbers(
     if dimension_numbers is None:
         straight = tuple(range(ndim))
         return ConvDimensionNumbers(straight, straight, straight)
-    if len(dimension_numbers) != 3:
+    if not hasattr(dimension_numbers, "__len__") or len(dimension_numbers) != 3:
         raise ShapeError(
             "dimension_numbers must be three strings, such as ('NHWC', 'HWIO', 'NHWC'), and are "
             f"{dimension_numbers!r}{located(user_source())}"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import Shape
-from functrans.lax.sliding import limit
+from functrans.lax.sliding import integers, limit
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import astype, full_p, inverse, iota, reshape, transpose
@@ -68,7 +68,9 @@ def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Seque
     array([[ 8,  9, 10, 11]])
     """
     x = asarray(operand)
-    sizes = [operator.index(size) for size in slice_sizes]
+    sizes = integers(slice_sizes)
+    if sizes is None:
+        _no_sequence(slice_sizes, "slice_sizes")
     starts = _starts(x, start_indices, sizes, "slice_sizes")
     index, axes, positions = _part(x.shape, starts, sizes)
     part = read_slice(x, index=index)
@@ -202,9 +204,17 @@ def _axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
+def _no_sequence(given: Any, name: str = "start_indices") -> NoReturn:
+    raise ShapeError(
+        f"{name} must hold an integer for each axis, as (0, 2) does, and is {given!r}"
+        f"{located(user_source())}"
+    )
+
+
 def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
     """The start of a part of the given shape, shifted into the array."""
-    starts = starts if isinstance(starts, (list, tuple)) else list(asarray(starts))
+    if not isinstance(starts, (list, tuple)):
+        starts = list(asarray(starts)) if np.ndim(starts) == 1 else _no_sequence(starts)
     if len(starts) != x.ndim or len(sizes) != x.ndim:
         raise ShapeError(
             f"a part of an array of shape {x.shape} has {x.ndim} start_indices and as many axes, "
@@ -225,6 +235,8 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
 def _inside(start: Any, extent: int, size: int) -> Any:
     last = extent - size
     if not holds_tracer(start):
+        if isinstance(start, bool) or not hasattr(start, "__index__"):
+            raise DtypeError(f"a start index is an integer, not {start!r}{located(user_source())}")
         first = operator.index(start)
         return max(0, min(first + extent if first < 0 else first, last))
     if last == 0:

@@ -16,15 +16,23 @@ from functrans.trace.source import located, user_source
 Pairs = tuple[tuple[int, int], ...]
 
 
+def integers(given: Any) -> tuple[int, ...] | None:
+    """A sequence of integers as a tuple; None if it is not one."""
+    try:
+        return tuple(operator.index(n) for n in given)
+    except TypeError:
+        return None
+
+
 def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tuple[int, ...]:
     """One integer for each of ``count`` axes; ones by default."""
     if given is None:
         return (1,) * count
-    found = tuple(operator.index(n) for n in given)
-    if len(found) != count or any(n < least for n in found):
+    found = integers(given)
+    if found is None or len(found) != count or any(n < least for n in found):
         raise ShapeError(
             f"{name} of {what} must hold {count} integers of at least {least}, one for each axis, "
-            f"and is {tuple(given)}{located(user_source())}"
+            f"and is {given if found is None else found!r}{located(user_source())}"
         )
     return found
 
@@ -52,8 +60,8 @@ def paddings(
     ``extents`` and ``taps`` include dilation.
     """
     if not isinstance(padding, str):
-        pairs = tuple(tuple(map(operator.index, pair)) for pair in padding)
-        if len(pairs) != len(extents) or any(len(pair) != 2 for pair in pairs):
+        pairs = tuple(map(integers, padding)) if np.iterable(padding) else ()
+        if len(pairs) != len(extents) or any(pair is None or len(pair) != 2 for pair in pairs):
             raise ShapeError(
                 f"padding of {what} must be 'SAME', 'VALID', 'SAME_LOWER' or {len(extents)} pairs "
                 f"(before, behind), and is {padding}{located(user_source())}"

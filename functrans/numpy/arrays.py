@@ -24,7 +24,8 @@ __all__ = [
     "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
     "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
-    "made", "operand", "shape_of", "traced_copy",
+    "made", "operand", "shape_of", "starting", "traced_copy",
+    "vector",
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
@@ -44,6 +45,15 @@ def operand(x: Any) -> Any:
     return x if isinstance(x, (bool, int, float, complex)) else asarray(x)
 
 
+def vector(x: Any) -> Any:
+    """The array itself; raises in NumPy's words unless it has one axis."""
+    if x.ndim != 1:
+        raise ValueError(
+            f"object {'too deep' if x.ndim else 'of too small depth'} for desired array"
+        )
+    return x
+
+
 def common_dtype(*operands: Any) -> np.dtype[Any]:
     """The result dtype of arrays and weak numbers by type promotion."""
     return result_type(tuple(dtype_key(x) for x in operands))
@@ -55,7 +65,10 @@ def inexact(x: Any) -> Any:
     Integers, bools and bfloat16, which NumPy does not know as a float dtype, become float64.
     """
     x = array(x)
-    return x if x.dtype.kind in "fc" else astype(x, np.float64)
+    if x.dtype.kind in "fc":
+        return x
+    dtype_of(x.dtype)  # raises for objects: None would become NaN
+    return astype(x, np.float64)
 
 
 def inexact_pair(x: Any, y: Any) -> tuple[Any, Any]:
@@ -63,6 +76,13 @@ def inexact_pair(x: Any, y: Any) -> tuple[Any, Any]:
     x, y = operand(x), operand(y)
     dtype = common_dtype(x, y, 0.0)
     return astype(array(x), dtype), astype(array(y), dtype)
+
+
+def starting(initial: Any, dtype: Any) -> Any:
+    """The number with which a reduction starts; NumPy's reduction of nothing converts it."""
+    if isinstance(initial, Tracer):
+        return in_dtype(initial, dtype)
+    return np.add.reduce(np.empty(0, dtype), dtype=dtype, initial=initial)
 
 
 def axis_of(axis: Any, ndim: int) -> int:

@@ -104,7 +104,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """For each element, the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
-    if not condlist:
+    if not len(condlist):
         raise ValueError("select with an empty condition list is not possible")
     choices = [operand(choice) for choice in choicelist]
     default = operand(default)
@@ -123,6 +123,8 @@ def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
         number = number % len(parts)
     elif mode == "clip":
         number = clip(number, 0, len(parts) - 1)
+    elif mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     elif known(number) is not None and not np.isin(known(number), np.arange(len(parts))).all():
         raise ValueError("invalid entry in choice array")
     result = astype(array(parts[0]), common_dtype(*parts))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known, vector
 from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
@@ -127,6 +127,7 @@ def isin(
     kind: Any = None,
 ) -> Any:  # fmt: skip
     """Whether each element is contained in another array."""
+    np.isin([], [], kind=kind)  # raises for an unknown kind
     x, tests = array(element), flat(array(test_elements))
     nbytes = tests.size * tests.dtype.itemsize
     if nbytes > FEW_TO_COMPARE and x.dtype == tests.dtype and not is_complex(x.dtype):
@@ -164,7 +165,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     >>> jit(lambda x: np.bincount(x, length=3))(np.array([0, 2, 2, 9]))
     array([1, 0, 2])
     """
-    positions = array(x)
+    positions = vector(array(x))
+    if minlength < 0:
+        raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
         positions = astype(positions, np.uint8)
     value = known(positions)
@@ -181,7 +184,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if weights is None or (length is None and not positions.size):  # no elements: integers
         added = filled(positions.shape, 1, INDEX)
     else:
-        added = array(weights)
+        added = vector(array(weights))
         if added.dtype.kind == "c":
             raise TypeError(
                 f"Cannot cast array data from {added.dtype!r} to dtype('float64') according to the "

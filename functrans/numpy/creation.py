@@ -22,6 +22,7 @@ from functrans.numpy.arrays import (
     in_dtype,
     inexact,
     inexact_pair,
+    known,
     operand,
     shape_of,
 )
@@ -87,28 +88,32 @@ def _shape_like(x: Any, shape: Any) -> tuple[int, ...]:
     return own if shape is None else shape_of(shape)
 
 
+def _dtype_like(x: Any, dtype: Any) -> Any:
+    return as_operand(x).dtype if dtype is None else dtype
+
+
 @answers(np.zeros_like, creates=True)
 def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Zeros with the shape and dtype of an array."""
-    return filled(_shape_like(a, shape), 0, dtype or as_operand(a).dtype)
+    return filled(_shape_like(a, shape), 0, _dtype_like(a, dtype))
 
 
 @answers(np.ones_like, creates=True)
 def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Ones with the shape and dtype of an array."""
-    return filled(_shape_like(a, shape), 1, dtype or as_operand(a).dtype)
+    return filled(_shape_like(a, shape), 1, _dtype_like(a, dtype))
 
 
 @answers(np.empty_like, creates=True)
 def empty_like(prototype: Any, /, dtype: Any = None, *, shape: Any = None) -> Any:
     """An array to be assigned to; traced, it holds zeros."""
-    return filled(_shape_like(prototype, shape), 0, dtype or as_operand(prototype).dtype)
+    return filled(_shape_like(prototype, shape), 0, _dtype_like(prototype, dtype))
 
 
 @answers(np.full_like, creates=True)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """One number with the shape and dtype of an array."""
-    return _full(_shape_like(a, shape), fill_value, dtype or as_operand(a).dtype)
+    return _full(_shape_like(a, shape), fill_value, _dtype_like(a, dtype))
 
 
 # -- numbers in a row ------------------------------------------------------------------------------
@@ -184,6 +189,8 @@ def geomspace(
 ) -> Any:
     """Numbers spaced evenly on a logarithmic scale, between two of the same sign."""
     start, stop = inexact(start), inexact(stop)
+    if any(np.any(known(end) == 0) for end in (start, stop)):
+        raise ValueError("Geometric sequence cannot include zero")
     working = np.result_type(start.dtype, stop.dtype, np.zeros((), dtype))
     start, stop = to_dtype(start, working), to_dtype(stop, working)
     # rotate so that start is on the positive axis, and back
@@ -362,6 +369,8 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     columns = x.shape[0] if N is None else operator.index(N)
+    if columns < 0:
+        raise ValueError("negative dimensions are not allowed")
     dtype = np.promote_types(x.dtype, np.int64)
     x = to_dtype(x, dtype)
     powers = [filled(x.shape, 1, dtype)]

@@ -21,7 +21,7 @@ from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.absent import holds
-from functrans.trace.notes import NUMPYS, add_place
+from functrans.trace.notes import NUMPYS, SLIPS, add_place, raise_theirs
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -121,7 +121,11 @@ def traced_form(
         plain_call = kwargs.keys() <= supported or (takes_any and "out" not in kwargs)
         if len(args) > positional or not plain_call:
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs, meaningless)
-        result = implementation(*args, **kwargs)
+        try:
+            result = implementation(*args, **kwargs)
+        except SLIPS as error:
+            raise_theirs(error, model, args, kwargs)
+            raise
         if isinstance(result, Tracer) and result._variable.aval.weak:
             # NumPy's functions never return weakly typed numbers
             result = protocols.strengthened(result)

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
-from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known, vector
 from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any as any_along
@@ -70,6 +70,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Gather elements along one axis by an array of indices."""
     x, positions = array(arr), array(indices)
     x, axis = along(x, axis)
+    if positions.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
     if positions.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     return gather_along(x, positions, axis)
@@ -85,6 +87,8 @@ def compress(
     """
     x, axis = along(array(a), axis)
     truths = array(condition)
+    if truths.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
     if size is None:
         taken = np.flatnonzero(_known(truths, "compress"))
         for place in taken[taken >= x.shape[axis]]:
@@ -136,13 +140,14 @@ def _check_kind(kind: Any) -> None:
         raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got {kind!r})")
 
 
-def _check_places(x: Any, kth: Any, axis: Any) -> None:
-    """Raise for partition indices that are out of bounds."""
-    x = array(x)
+def _check_places(x: Any, kth: Any, axis: Any, kind: Any) -> None:
+    """Raise for partition indices that are out of bounds, and for what NumPy refuses."""
+    x, places = array(x), known(kth)
     size = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
-    # NumPy accepts any indices for an empty array
-    places = known(array(kth)) if x.size else None
-    for place in () if places is None else places.reshape(-1):
+    if places is None:
+        return
+    np.partition([], places, kind=kind)  # any integers are in bounds
+    for place in places.reshape(-1) if x.size else ():
         if not -size <= place < size:
             raise ValueError(f"kth(={place + size * (place < 0)}) out of bounds ({size})")
 
@@ -185,14 +190,14 @@ def argsort(
 @answers(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
     """Partition an array: all elements are sorted, which satisfies any partition."""
-    _check_places(a, kth, axis)
+    _check_places(a, kth, axis, kind)
     return sort(a, axis)
 
 
 @answers(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
     """The indices that partition an array: those that sort it, which satisfy any partition."""
-    _check_places(a, kth, axis)
+    _check_places(a, kth, axis, kind)
     return argsort(a, axis)
 
 
@@ -215,10 +220,14 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The insertion points of values in a sorted vector, or in one that ``sorter`` sorts."""
     row, values = array(a), array(v)
+    vector(row)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:
-        row = gather(row, array(sorter), axes=(0,))
+        order = vector(array(sorter))
+        if order.size != row.size:
+            raise ValueError("sorter.size must equal a.size")
+        row = gather(row, order, axes=(0,))
     if row.dtype.kind in "iu" and values.dtype.kind in "iu":  # int64 and uint64: float64
         common = np.promote_types(row.dtype, values.dtype)
         row, values = astype(row, common), astype(values, common)

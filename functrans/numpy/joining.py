@@ -47,6 +47,8 @@ def _converted(arrays: Any, dtype: Any, casting: str) -> list[Any]:
     if not parts:
         raise ValueError("need at least one array to concatenate")
     if dtype is None:
+        if casting != "same_kind":
+            np.concatenate([[]], casting=casting)  # type: ignore[call-overload]
         return parts
     for part in parts:
         check_castable(part, dtype, casting)
@@ -272,6 +274,8 @@ def resize(a: Any, new_shape: Any) -> Any:
     """Resize an array by repeating its elements as needed."""
     x = flat(array(a))
     sizes = shape_of(new_shape)
+    if any(size < 0 for size in sizes):
+        raise ValueError("all elements of `new_shape` must be non-negative")
     count = int(np.prod(sizes, dtype=np.int64))
     if count == 0 or x.size == 0:
         return np.zeros(sizes, x.dtype)

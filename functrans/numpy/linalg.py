@@ -161,8 +161,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         raise LinAlgError("Incompatible dimensions")
     dtype = common_dtype(matrix, columns)
     matrix, columns = astype(matrix, dtype), astype(columns, dtype)
+    eps = float(np.finfo(dtype).eps)
     if rcond is None:
-        rcond = builtins.max(m, n) * float(np.finfo(dtype).eps)
+        rcond = builtins.max(m, n) * eps
+    elif known(rcond) is not None and not 0 < known(rcond) < 1:
+        rcond = eps  # as in LAPACK
     x = lstsq_p(matrix, columns, array(rcond))
     values = svd_p(matrix, full=False)[1]
     rank = _rank(values, rcond)

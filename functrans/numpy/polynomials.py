@@ -74,6 +74,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         return x
     x = inexact(x)
     constants = zeros((m,), x.dtype) if k is None else _vector(k)
+    if constants.size != 1 and constants.size < m:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
     for i in range(m):
         constant = read_along(constants, 0, i if constants.size > 1 else 0, 1)
         x = concatenate([x / (x.size - counting(x.size)), constant], axis=0)

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
-from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, in_dtype
+from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, starting
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
@@ -74,7 +74,7 @@ def _folded(
 ) -> Any:
     axes = axes_of(axis, x.ndim)
     out = restored(op(x, axes=axes), axes, keepdims)
-    return out if initial is None else combine(out, in_dtype(initial, x.dtype))
+    return out if initial is None else combine(out, starting(initial, x.dtype))
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def sum(
 ) -> Any:  # fmt: skip
     """The sum of the elements along axes."""
     x = array(a)
-    x = chosen(astype(x, dtype or accumulator(x.dtype)), where, 0)
+    x = chosen(astype(x, accumulator(x.dtype) if dtype is None else dtype), where, 0)
     return _folded(reduce_sum, x, axis, keepdims, initial, lambda out, first: out + first)
 
 
@@ -98,13 +98,13 @@ def prod(
 ) -> Any:  # fmt: skip
     """The product of the elements along axes."""
     x = array(a)
-    x = chosen(astype(x, dtype or accumulator(x.dtype)), where, 1)
+    x = chosen(astype(x, accumulator(x.dtype) if dtype is None else dtype), where, 1)
     return _folded(reduce_prod, x, axis, keepdims, initial, lambda out, first: out * first)
 
 
 def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
     x = array(a)
-    x = astype(x, dtype or accumulator(x.dtype))
+    x = astype(x, accumulator(x.dtype) if dtype is None else dtype)
     if axis is None or x.ndim == 0:
         axis = axis_of(0 if axis is None else axis, 1)
         x = flat(x)
@@ -127,8 +127,9 @@ def _array_api_running(
     op: Op, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: bool
 ) -> Any:
     x = array(x)
-    if axis is None and x.ndim != 1:
+    if axis is None and x.ndim > 1:
         raise ValueError("an array of more than one axis needs the argument `axis`")
+    x = x if x.ndim else flat(x)
     axis = axis_of(0 if axis is None else axis, x.ndim)
     out = _running(op, x, axis, dtype)
     if not include_initial:
@@ -172,11 +173,11 @@ def _extreme(
                 f"reduction operation '{name}' does not have an identity, so to use a where mask "
                 "one has to specify 'initial'"
             )
-        x = chosen(x, where, in_dtype(initial, x.dtype))
+        x = chosen(x, where, starting(initial, x.dtype))
     if initial is not None and x.size == 0:
         axes = axes_of(axis, x.ndim)
         empty = restored(reduce_sum(x, axes=axes), axes, keepdims)
-        return broadcast_to(in_dtype(initial, x.dtype), shape=empty.shape)
+        return broadcast_to(starting(initial, x.dtype), shape=empty.shape)
     return _folded(op, x, axis, keepdims, initial, combine)
 
 
@@ -423,7 +424,7 @@ def _numbers(x: Any, where: Any, dtype: Any = None) -> Any:
     if dtype is not None and is_inexact(x.dtype) and not is_inexact(np.dtype(dtype)):
         raise TypeError("of floats, dtype= is to be one that has NaN: convert by .astype")
     present = x == x
-    return present if where is True else present & array(where)
+    return present if where is True else present & truth(where)
 
 
 @answers(np.nanmean)

@@ -8,7 +8,18 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, real_dtype
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, known, operand
+from functrans.numpy.arrays import (
+    array,
+    astype,
+    axes_of,
+    axis_of,
+    common_dtype,
+    flat,
+    inexact,
+    known,
+    operand,
+    vector,
+)
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
@@ -58,25 +69,18 @@ def _slid(x: Any, y: Any, mode: Any, backwards: bool) -> Any:
     return convolution.convolve(x, y, ((0,), (0,), (0,)), ((0, window),))
 
 
-def _sequence(x: Any) -> Any:
-    """A vector, or a number as one."""
-    x = array(x)
-    if x.ndim > 1:
-        raise ValueError("object too deep for desired array")
-    return flat(x)
-
-
 @answers(np.convolve)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     """The convolution of two vectors."""
-    x, y = sorted((_sequence(a), _sequence(v)), key=lambda x: -x.size)
+    given = (array(x) if np.ndim(x) else flat(array(x)) for x in (a, v))
+    x, y = sorted(map(vector, given), key=lambda x: -x.size)
     return _slid(x, y, mode, backwards=True)
 
 
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """The correlation of two vectors."""
-    x, y = _sequence(a), conj(_sequence(v))
+    x, y = vector(array(a)), conj(vector(array(v)))
     if x.size >= y.size:
         return _slid(x, y, mode, backwards=False)
     return views.unlinked(views.flip(_slid(y, x, mode, backwards=False), 0))
@@ -121,6 +125,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     x = flat(array(ary))
     size = max(0, x.size - 1)
     x = read_along(x, 0, min(1, x.size), size) - read_along(x, 0, 0, size)
+    ends = {"to_begin": to_begin, "to_end": to_end}
+    for name, end in ends.items():
+        if end is not None and not np.can_cast(common_dtype(operand(end)), x.dtype, "same_kind"):
+            raise TypeError(
+                f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
+            )
     parts = [part for part in (to_begin, x, to_end) if part is not None]
     return concatenate([flat(astype(array(part), x.dtype)) for part in parts], axis=0)
 
@@ -223,10 +233,7 @@ def interp(
 ) -> Any:
     """Piecewise linear interpolation at ``x`` of points in ascending order."""
     at, places, values = array(x), array(xp), array(fp)
-    for given in (places, values):
-        if given.ndim != 1:
-            far = "too deep" if given.ndim else "of too small depth"
-            raise ValueError(f"object {far} for desired array")
+    vector(places), vector(values)
     if places.size == 0:
         raise ValueError("array of sample points is empty")
     if places.size != values.size:
@@ -296,6 +303,8 @@ def cov(
         x = concatenate([x, _variables(y, rowvar)], axis=0)
     x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
+    if ddof != int(ddof):
+        raise ValueError("ddof must be integer")
     weights: Any = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:

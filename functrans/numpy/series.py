@@ -1,24 +1,20 @@
 """Sums of polynomials of `numpy.polynomial`, for traced values, by their three-term recurrences.
 
 NumPy's functions convert the coefficients to plain arrays, and test whether the points are an
-``np.ndarray``. Where a traced function calls them by their full names, such as
-``np.polynomial.chebyshev.chebval(x, c)``, the functions of this module are called instead.
+``np.ndarray``. Where a traced function calls them, the functions of this module are called instead.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, operand
-from functrans.ops.arrays.shape import any_traced, stack
+from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.structural import expand_axes, reshape
-from functrans.trace import protocols
 
 Function = Callable[..., Any]
 _answer_for_functions = lazy("functrans.numpy.series_objects:answer_for_functions")
@@ -84,20 +80,7 @@ def _vector(x: Any) -> Any:
     return found if found.ndim else expand_axes(found, (0,))
 
 
-def _substitute(numpys: Function, ours: Function) -> Function:
-    @wraps(numpys)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return (ours if any_traced(args, kwargs) else numpys)(*args, **kwargs)
-
-    return call
-
-
 def answer_for(name: str) -> None:
     """Install the dispatch in the functions of a module of `numpy.polynomial`."""
-    module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
-    protocols.replacements[module] = {
-        basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
-        for kind, ours in (("val", value), ("vander", vandermonde))
-    }
     _answer_for_functions(name)
     _answer_for_methods()

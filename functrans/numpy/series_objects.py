@@ -1,8 +1,8 @@
 """Objects of `numpy.polynomial` and `np.poly1d` with traced coefficients, and their methods.
 
-Integrals and derivatives of a series are linear, and products bilinear, in its coefficients:
-NumPy's own functions give their matrices. Which traced coefficients are 0 is not known: none is
-trimmed.
+Integrals, derivatives and conversions of a series are linear, and products bilinear, in its
+coefficients: NumPy's own functions give their matrices. Traced coefficients that may be 0 are
+not trimmed; those of roots are, where they are known.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import polyutils
 from numpy.polynomial._polybase import ABCPolyBase
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, duplicate, inexact, known
 from functrans.numpy.contraction import tensordot
 from functrans.numpy.define import refuse
 from functrans.numpy.polynomial_roots import poly
 from functrans.numpy.sequences import convolve
 from functrans.numpy.series import BASES, Basis, clenshaw, value, vandermonde
 from functrans.ops.arrays.shape import any_traced, concatenate, holds_tracer
-from functrans.ops.arrays.structural import expand_axes, zeros
+from functrans.ops.arrays.structural import astype, expand_axes, zeros
 from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
 Function = Callable[..., Any]
+_eigvals = lazy("functrans.numpy.decompositions:eigvals")
 _lstsq = lazy("functrans.numpy.linalg:lstsq")
 
 
@@ -129,11 +131,60 @@ def _fit(
     return matmul(every, fitted) if np.ndim(deg) else fitted
 
 
+def _line(basis: Basis, off: Any, scl: Any) -> Any:
+    """The series of ``off + scl x``."""
+    steep = holds_tracer(scl) or scl != 0
+    off = inexact(array(off))
+    return (off * np.eye(1, 2, dtype=off.dtype)[0] + scl * _numpys(basis, "line")(0, 1))[
+        : 1 + steep
+    ]
+
+
+def _converted(numpys: Function, c: Any) -> Any:
+    """A conversion between a basis and powers of ``x``, as a product by its triangular matrix."""
+    c = inexact(_vector(c))
+    matrix = np.zeros((c.size, c.size), c.dtype)
+    for power, unit in enumerate(np.eye(c.size)):
+        column = numpys(unit)
+        matrix[: column.size, power] = column
+    return matmul(matrix, c)
+
+
+def _trimmed(c: Any) -> Any:
+    c = inexact(_vector(c))
+    while c.size > 1 and known(c[-1]) == 0:
+        c = c[:-1]
+    return c
+
+
+def _companion(basis: Basis, c: Any) -> Any:
+    """The matrix whose eigenvalues are the roots; only its last column depends on ``c``."""
+    c = _trimmed(c)
+    companion, last = _numpys(basis, "companion"), np.eye(1, c.size, c.size - 1)[0]
+    constant = companion(last)
+    factors = companion(np.ones(c.size))[:, -1:] - constant[:, -1:]
+    return constant + (c[:-1] / c[-1])[:, None] * factors * last[1:]
+
+
+def _roots(basis: Basis, c: Any) -> Any:
+    c = _trimmed(c)
+    if c.size < 2:
+        return c[1:]
+    # rotated as in NumPy, whose errors are smaller then
+    matrix = _companion(basis, c)[::-1, ::-1]
+    return matrix[0] if c.size == 2 else np.sort(_eigvals(matrix))
+
+
 def _of_two(operation: Function) -> Function:
     return lambda basis, c1, c2: operation(basis, *(inexact(_vector(c)) for c in (c1, c2)))
 
 
 _FUNCTIONS: dict[str, Function] = {
+    "val": value,
+    "vander": vandermonde,
+    "line": _line,
+    "companion": _companion,
+    "roots": _roots,
     "add": _of_two(_add),
     "sub": _of_two(_sub),
     "mul": _of_two(_mul),
@@ -147,12 +198,27 @@ _FUNCTIONS: dict[str, Function] = {
 
 def answer_for_functions(name: str) -> None:
     """Install the dispatch in the functions of a module of `numpy.polynomial`."""
+    basis, module = BASES[name], vars(sys.modules[f"numpy.polynomial.{name}"])
     for kind, ours in _FUNCTIONS.items():
-        delegate(_numpys(BASES[name], kind), partial(ours, BASES[name]), _any_traced)
+        delegate(_numpys(basis, kind), partial(ours, basis), _any_traced)
+    for kind in (f"{basis.prefix}2poly", f"poly2{basis.prefix}"):
+        if kind in module:
+            delegate(module[kind], partial(_converted, module[kind]), _any_traced)
 
 
 def _any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any_traced(args, kwargs)
+
+
+def _as_series(alist: Any, trim: bool = True) -> Any:
+    found = [inexact(_vector(c)) for c in alist]
+    dtype = np.result_type(*(c.dtype for c in found))
+    return [duplicate(astype(c, dtype)) for c in found]  # NumPy sorts them in place
+
+
+def _mapdomain(x: Any, old: Any, new: Any) -> Any:
+    shift, scale = polyutils.mapparms(array(old), array(new))
+    return shift + scale * array(x)
 
 
 # -- methods ---------------------------------------------------------------------------------------
@@ -243,7 +309,9 @@ def _has_traced_coefficients(
 
 
 def answer_for_methods() -> None:
-    """Install the dispatch in the common base class of the polynomial objects."""
+    """Install the dispatch in what the modules and classes of polynomials share."""
+    delegate(polyutils.as_series, _as_series, _any_traced)
+    delegate(polyutils.mapdomain, _mapdomain, _any_traced)
     delegate(ABCPolyBase.__init__, _init, _has_traced_coefficients)
     for name, ours in _METHODS.items():
         delegate(getattr(ABCPolyBase, name), _with_basis(ours), _concerned)

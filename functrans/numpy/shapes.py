@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import broadcast_shape
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, flat, known, shape_of
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
 from functrans.ops.arrays import structural
@@ -99,7 +99,10 @@ def expand_dims(a: Any, axis: Any) -> Any:
 @answers(np.broadcast_to, views=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Broadcast an array to a shape."""
-    return views.broadcast_to(ops.asarray(array), shape)
+    sizes = shape_of(shape)
+    if any(size < 0 for size in sizes):
+        raise ValueError("all elements of broadcast shape must be non-negative")
+    return views.broadcast_to(ops.asarray(array), sizes)
 
 
 @answers(np.broadcast_arrays, views=True)

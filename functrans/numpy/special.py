@@ -125,6 +125,11 @@ def _lost(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
     return stop_gradient(select(isfinite(lost), lost, 0))
 
 
+def _exponents(x: Any) -> Any:
+    """Numbers in the dtype of their exponentials: float16 for int8."""
+    return astype(x, np.exp(np.empty(0, x.dtype)).dtype)
+
+
 def softmax(x: Any, axis: Any = None) -> Any:
     """Exponentials divided by their sum along axes.
 
@@ -137,7 +142,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     x = array(x)
     if is_bfloat16(x.dtype):
         return astype(softmax(astype(x, np.float32), axis), x.dtype)
-    x = inexact(x)
+    x = _exponents(x)
     axes = axes_of(axis, x.ndim)
     # not `_highest`: as in SciPy, an infinite element gives NaN
     powers = exp(x - stop_gradient(max(x, axes, keepdims=True, initial=-np.inf)))
@@ -156,7 +161,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     x = array(x)
     if is_bfloat16(x.dtype):
         return astype(log_softmax(astype(x, np.float32), axis), x.dtype)
-    x = inexact(x)
+    x = _exponents(x)
     axes = axes_of(axis, x.ndim)
     shifted = x - _highest(x, axes)
     return shifted - log(sum(exp(shifted), axes, keepdims=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,28 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _text(of: Callable[..., str], x: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    value = known(x)
+    found = of(np.empty(0) if value is None else value, *args, **keywords)
+    return repr(x) if value is None else found
+
+
 @answers(np.array2string)
 def array2string(a: Any, *args: Any, **keywords: Any) -> str:
     """The elements as text; a tracer's own text if they are not known."""
-    value = known(a)
-    return repr(a) if value is None else np.array2string(value, *args, **keywords)
+    return _text(np.array2string, a, args, keywords)
 
 
 @answers(np.array_repr)
 def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
     """The array as text, with its type; a tracer's own text if elements are not known."""
-    value = known(arr)
-    return repr(arr) if value is None else np.array_repr(value, *args, **keywords)
+    return _text(np.array_repr, arr, args, keywords)
 
 
 @answers(np.array_str)
 def array_str(a: Any, *args: Any, **keywords: Any) -> str:
     """The elements as text; a tracer's own text if they are not known."""
-    value = known(a)
-    return repr(a) if value is None else np.array_str(value, *args, **keywords)
+    return _text(np.array_str, a, args, keywords)
 
 
 @answers(np.min_scalar_type)

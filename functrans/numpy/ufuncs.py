@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
 from functrans.numpy import reductions
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, in_dtype
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, starting
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
@@ -218,7 +218,7 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     initial = given.pop("initial", None) if name not in _TAKE_INITIAL else None
     result = reduction(x, axis if x.ndim else None, **given)
     if initial is not None:
-        result = protocols.ufuncs[name](result, in_dtype(initial, result.dtype))
+        result = protocols.ufuncs[name](result, starting(initial, result.dtype))
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 
 

@@ -176,10 +176,11 @@ def _shape(x: Any) -> Shape:
 def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
     """A parameter, converted to the dtype of the result, and broadcast to its shape if given."""
     x = x if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)) else np.asarray(x)
-    if x.dtype.kind == "c":
+    if x.dtype.kind in "cOSU":
+        advice = ": pass x.real" if x.dtype.kind == "c" else ""
         raise DtypeError(
             f"the parameters of a distribution are real numbers{located(user_source())}, found "
-            f"{x.dtype}: pass x.real"
+            f"{x.dtype}{advice}"
         )
     x = cast(x, dtype)
     return x if shape is None else broadcast_to(x, shape=shape)

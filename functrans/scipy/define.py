@@ -17,6 +17,7 @@ from functrans.numpy.define import numpy_name, traced_form
 from functrans.ops.arrays.structural import astype
 from functrans.scipy.entries import dispatching
 from functrans.scipy.entries import enter as enter_scipys
+from functrans.trace.dtypes import dtype_of
 
 Function = Callable[..., Any]
 
@@ -89,4 +90,4 @@ def quotient(a: Any, b: Any, at_zero: float) -> Any:
 def double(x: Any) -> Any:
     """An array in double precision, in which SciPy computes some functions."""
     found = array(x)
-    return astype(found, np.result_type(found.dtype, np.float64))
+    return astype(found, np.result_type(dtype_of(found.dtype), np.float64))

@@ -20,6 +20,7 @@ from functrans.ops.arrays.shape import any_traced
 from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.delegation import Condition, delegate
+from functrans.trace.notes import SLIPS, raise_theirs
 from functrans.trace.patch import enter_late
 from functrans.trace.source import is_installed
 
@@ -55,7 +56,13 @@ def dispatching(name: str, traced: Function, plain: Function) -> Function:
     def public(*args: Any, **kwargs: Any) -> Any:
         if holds_device(args, kwargs):
             return callers[-1](traced, args, kwargs, name)
-        return (traced if any_traced(args, kwargs) else plain)(*args, **kwargs)
+        if not any_traced(args, kwargs):
+            return plain(*args, **kwargs)
+        try:
+            return traced(*args, **kwargs)
+        except SLIPS as error:
+            raise_theirs(error, plain, args, kwargs)
+            raise
 
     return public
 
@@ -130,9 +137,12 @@ def enter_class(
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         names = [base.__name__ for base in type(self).__mro__]
-        made_of = next((relatives[name] for name in names if name in relatives), ours)(
-            *args, **kwargs
-        )
+        chosen = next((relatives[name] for name in names if name in relatives), ours)
+        try:
+            made_of = chosen(*args, **kwargs)
+        except SLIPS as error:
+            raise_theirs(error, type(self), args, kwargs)
+            raise
         vars(self)[_TRACED] = made_of
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):

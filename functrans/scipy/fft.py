@@ -8,6 +8,7 @@ transforms (DCT, DST), and the Hermitian transforms along several axes. ``overwr
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -79,10 +80,16 @@ def _several(transform: Transform, default: Any = None) -> Transform:
         x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False,
         workers: Any = None, *, plan: Any = None,
     ) -> Any:  # fmt: skip
+        s, axes = _sequence(s), _sequence(axes)
         _check_unique(axes, np.ndim(x))
         return transform(_at_least_single(x), s, axes, norm)
 
     return traced
+
+
+def _sequence(given: Any) -> Any:
+    """A number of points or an axis, which SciPy takes for a sequence of one."""
+    return (given,) if isinstance(given, (int, np.integer)) else given
 
 
 def _check_unique(axes: Any, ndim: int) -> None:
@@ -160,7 +167,10 @@ def _trigonometric(
         raise ValueError(f"the type of a transform by cosines or sines is 1, 2, 3 or 4, not {type}")
     axis = axis_of(axis, x.ndim)
     norm = norm_of(norm)
-    x = resized(x, axis, x.shape[axis] if n is None else int(n))
+    n = x.shape[axis] if n is None else operator.index(n)
+    if n < 1:
+        raise ValueError(f"invalid number of data points ({n}) specified")
+    x = resized(x, axis, n)
     points = x.shape[axis]
     done = _INVERSE_TYPE[type] if inverse else type
     orthogonal = norm == "ortho" if orthogonalize is None else orthogonalize
@@ -202,11 +212,7 @@ def _along_several(kind: str, inverse: bool) -> Transform:
         overwrite_x: bool = False, workers: Any = None, *, orthogonalize: Any = None,
     ) -> Any:  # fmt: skip
         x = array(x)
-        if isinstance(s, (int, np.integer)):
-            s = (s,)
-        if isinstance(axes, (int, np.integer)):
-            axes = (axes,)
-
+        s, axes = _sequence(s), _sequence(axes)
         _check_unique(axes, x.ndim)
 
         def transform(x: Any, extent: int, axis: int, norm: Any) -> Any:

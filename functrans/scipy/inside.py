@@ -7,7 +7,7 @@ outside of a trace, and ours inside of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -19,6 +19,8 @@ from functrans.numpy.define import refuse
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
 from functrans.trace.delegation import own
+from functrans.trace.notes import SLIPS, raise_theirs
+from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
@@ -61,6 +63,9 @@ def or_scipys(path: str, ours: Function) -> Function:
                 return own(scipys.resolve())(*args, **kwargs)
             except Exception as failure:
                 raise refusal from failure
+        except SLIPS as error:
+            raise_theirs(error, own(scipys.resolve()), args, kwargs)
+            raise
 
     return call
 
@@ -97,7 +102,19 @@ def all_refused(module: str, instead: Mapping[str, str]) -> dict[str, Function]:
 
 def arguments(args: Any) -> tuple[Any, ...]:
     """The additional arguments (``args``) of a user's function, as a tuple."""
-    return args if isinstance(args, tuple) else (args,)
+    return args if isinstance(args, tuple) else () if args is None else (args,)
+
+
+def check_one_of(name: str, given: Any, allowed: Collection[Any]) -> None:
+    """Raise unless an option has one of the values that it may have."""
+    if given not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {given!r}")
+
+
+def check_tolerance(name: str, given: Any, least: float = 0.0) -> None:
+    """Raise in SciPy's words if a tolerance or a count is known to be 0 or less, or too small."""
+    if not isinstance(given, Tracer) and (given <= 0 or given < least):
+        raise ValueError(f"{name} too small ({given:g} {'<' if least else '<='} {least:g})")
 
 
 def refuse_options(function: str, given: Iterable[tuple[str, Any, str]]) -> None:

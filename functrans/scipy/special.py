@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.lazily import lazy
 from functrans.numpy import special as _special
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import masked, select
@@ -155,6 +155,8 @@ def multigammaln(a: Any, d: int) -> Any:
     0.0
     """
     a = double(a)
+    if known(np.any(a <= 0.5 * (d - 1))):
+        raise ValueError(f"condition a > 0.5 * (d-1) ({0.5 * (d - 1):f}) not met")
     total = d * (d - 1) * 0.25 * math.log(math.pi)
     for j in range(d):
         total = total + _gamma.gammaln(a - 0.5 * j)
@@ -253,6 +255,8 @@ def _nth_derivative(name: str, function: Any, sign: int, factor: int = 1) -> Any
 
     def derivative(v: Any, z: Any, n: int = 1) -> Any:
         total: Any = 0.0
+        if n != int(n) or n < 0:
+            raise ValueError(f"n must be a non-negative integer, and it is {n}")
         z = _beside(v, z) if n else z
         for k in range(n + 1):
             total = total + sign**k * math.comb(n, k) * function(v - n + 2 * k, z)
@@ -280,8 +284,12 @@ def _spherical(name: str, kind: str) -> Any:
     from_order = getattr(spherical, name)
 
     def function(n: Any, z: Any, derivative: bool = False) -> Any:
-        z = double(z)
-        return spherical.slopes[name](n, z) if derivative else from_order(n, z)
+        given = array(z)
+        z = double(given)
+        result = spherical.slopes[name](n, z) if derivative else from_order(n, z)
+        # SciPy computes only this one of float32 in float32
+        narrow = name == "spherical_kn" and given.dtype == np.float32
+        return astype(result, given.dtype) if narrow else result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.

@@ -43,6 +43,8 @@ CALLS = [
      "the parameters of random.gamma have shapes (3,){here}, which do not broadcast to (2,)"),
     (DtypeError, lambda: random.gamma(KEY, 1j),
      "the parameters of a distribution are real numbers{here}, found complex128: pass x.real"),
+    (DtypeError, lambda: random.pareto(KEY, None),
+     "the parameters of a distribution are real numbers{here}, found object"),
     (DtypeError, lambda: random.normal(KEY, (), np.int64),
      "random.normal gives floats{here}, and was asked for int64: write "
      "dtype=np.float64, or convert the result by astype"),

@@ -105,6 +105,13 @@ def test_what_does_not_fit_is_refused():
         lax.dynamic_slice(x, (0, 0), (1, 6))
     with pytest.raises(errors.ShapeError, match="the shape of update has 6 along axis 1"):
         lax.dynamic_update_slice(x, np.zeros((1, 6)), (0, 0))
+    words = r"must hold an integer for each axis, as \(0, 2\) does, and is"
+    with pytest.raises(errors.ShapeError, match=f"^start_indices {words} 0"):
+        lax.dynamic_slice(x, 0, (1, 1))
+    with pytest.raises(errors.ShapeError, match=f"^slice_sizes {words} 2"):
+        lax.dynamic_slice(x, (0, 0), 2)
+    with pytest.raises(errors.DtypeError, match=r"^a start index is an integer, not 1\.5"):
+        lax.dynamic_slice_in_dim(x, 1.5, 1)
 
 
 SEGMENTS = {

@@ -269,6 +269,7 @@ LINALG = [
          "np.linalg.svd(a, compute_uv=False)", "np.linalg.svdvals(a)", "np.linalg.qr(a)",
          "np.linalg.qr(a.T, 'complete')", "np.linalg.qr(a, mode='r')", "np.linalg.pinv(a)",
          "np.linalg.pinv(a, 0.5)", "np.linalg.pinv(a, rtol=None)", "np.linalg.lstsq(a, a[:, 0])",
+         "np.linalg.lstsq(a, a[:, 0], 1.0)", "np.linalg.lstsq(a, a[:, 0], -1)",
          "np.linalg.lstsq(a.T, a.T[:, :2])", "np.linalg.lstsq(a.T, a[0], 1e-3)",
          "np.linalg.matrix_rank(a)", "np.linalg.matrix_rank(a, 2.5)", "np.linalg.matrix_rank(a[0])",
          "np.linalg.matrix_rank(a, rtol=0.5)", "np.linalg.cond(a)", "np.linalg.cond(a, -2)",

@@ -95,6 +95,12 @@ def test_a_matrix_is_no_vector_of_coefficients():
 
 
 FUNCTIONS = {
+    "fromroots": (lambda f, x: f(x)),
+    "line": (lambda f, x: (f(x[0], x[1]), f(x[0], 0))),
+    "companion": (lambda f, x: f(x)),
+    "roots": (lambda f, x: (f(x[:2]), f(x + 1j), f(x[:1]))),
+    "vander": (lambda f, x: f(x, 2)),
+    "val": (lambda f, x: f(0.3, x)),
     "add": (lambda f, x: f(x, x[:2])),
     "sub": (lambda f, x: f(x[:2], np.ones(4))),
     "mul": (lambda f, x: f(x, [1, 2])),
@@ -119,7 +125,23 @@ def test_functions_of_coefficients(kind, name):
     apply = partial(FUNCTIONS[name], function)
     for found, expected in zip(tree.leaves(jit(apply)(C)), tree.leaves(apply(C)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    check_grads(lambda x: sum(map(np.sum, tree.leaves(apply(x)))), (C,), order=1)
+    check_grads(lambda x: sum(abs(np.sum(r)) for r in tree.leaves(apply(x))), (C,), order=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conversions_and_roots_of_series(kind):
+    module, prefix = sys.modules[kind.__module__], BASES[kind.__module__.rpartition(".")[2]].prefix
+
+    def apply(c):
+        powers = [
+            f(c) for name, f in vars(module).items() if name in (f"{prefix}2poly", f"poly2{prefix}")
+        ]
+        of_roots = kind.fromroots(c, domain=[0, 4])
+        return *powers, of_roots.coef, of_roots(1.3), kind(c[:2], domain=[0, 3]).roots()
+
+    for found, expected in zip(jit(apply)(C), apply(C), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+    check_grads(lambda c: sum(map(np.sum, apply(c))), (C,), order=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,6 +155,14 @@ def test_fits_of_traced_values(kind):
     for found, expected in zip(jit(fitted)(0.7), fitted(0.7), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     check_grads(lambda y: sum(map(np.sum, fitted(y))), (0.7,), order=1)
+
+
+def test_roots_of_known_coefficients():
+    roots = np.polynomial.polynomial.polyroots
+    c = np.array([6.0, -5.0, 1.0, 0.0])
+    np.testing.assert_allclose(grad(lambda c: roots(c)[0])(c), -np.array([1, 2, 4, 0]) / -1.0)
+    with pytest.raises(ValueError, match="maximum degree of at least 1"):
+        jit(np.polynomial.polynomial.polycompanion)(c[:1])
 
 
 def test_a_series_of_a_traced_series():

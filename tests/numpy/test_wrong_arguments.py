@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import signal, stats
+from scipy import fft, integrate, interpolate, linalg, optimize, signal, stats
+from scipy.spatial import distance
 
 from functrans import jit
 
@@ -28,6 +29,33 @@ CALLS = {
     "cov": lambda x, v: np.cov(v, aweights=[1, -1, 1]),
     "digitize": lambda x, v: np.digitize(v, [1, 3, 2]),
     "ix_": lambda x, v: np.ix_(x),
+    "partition, kind": lambda x, v: np.partition(v, 1, kind="bogo"),
+    "partition, half": lambda x, v: np.argpartition(v, 1.5),
+    "choose": lambda x, v: np.choose([0, 1], [v[:2], v[1:]], mode="foo"),
+    "concatenate": lambda x, v: np.concatenate([v, v], casting="foo"),
+    "isin": lambda x, v: np.isin(v, v, kind="foo"),
+    "bincount": lambda x, v: np.bincount([0, 1, 1], v, minlength=-1),
+    "bincount, weights": lambda x, v: np.bincount([0, 1, 1], v[0]),
+    "resize": lambda x, v: np.resize(v, -1),
+    "vander, columns": lambda x, v: np.vander(v, -1),
+    "broadcast_to": lambda x, v: np.broadcast_to(v, (-1, 3)),
+    "geomspace": lambda x, v: np.geomspace(v[0], 0.0, 3),
+    "searchsorted": lambda x, v: np.searchsorted(x, v),
+    "searchsorted, sorter": lambda x, v: np.searchsorted(v, v, sorter=[0, 1]),
+    "compress, number": lambda x, v: np.compress(True, v),
+    "take_along_axis": lambda x, v: np.take_along_axis(v, np.array([True, False]), 0),
+    "packbits": lambda x, v: np.packbits(v),
+    "unravel_index": lambda x, v: np.unravel_index(v, (3, 2)),
+    "ravel_multi_index": lambda x, v: np.ravel_multi_index((v > 1, v > 2), (2, 2), mode="foo"),
+    "correlate, number": lambda x, v: np.correlate(v[0], v),
+    "cov, ddof": lambda x, v: np.cov(v, ddof=0.5),
+    "ediff1d": lambda x, v: np.ediff1d(v, to_end=1j),
+    "max": lambda x, v: np.max(v, initial=1j),
+    "sum": lambda x, v: np.sum(v, initial=(1.0, 2.0)),
+    "dtype": lambda x, v: np.sum(v, dtype=0),
+    "ones_like": lambda x, v: np.ones_like(v, dtype=0),
+    "histogram": lambda x, v: np.histogram(x, 3, weights=np.arange(6.0)),
+    "polyint": lambda x, v: np.polyint(v, 3, [1.0, 2.0]),
     "lfilter": lambda x, v: signal.lfilter([], [1.0], v),
     "lfilter, poles": lambda x, v: signal.lfilter([1.0], [], v),
     "weights": lambda x, v: stats.wasserstein_distance(v, v, v[:2]),
@@ -36,6 +64,28 @@ CALLS = {
     "pearsonr": lambda x, v: stats.pearsonr(v[:1], v[:1]),
     "alternative": lambda x, v: stats.pearsonr(v, v, alternative="foo"),
     "rankdata": lambda x, v: stats.rankdata(v, "foo"),
+    "negative weights": lambda x, v: stats.wasserstein_distance(v, v, [1.0, -1.0, 2.0]),
+    "derivative": lambda x, v: interpolate.UnivariateSpline(V, v, k=2, s=0).derivative(3),
+    "integrand": lambda x, v: integrate.quad(None, 0.0, v[0]),
+    "tolerance": lambda x, v: optimize.brentq(lambda t: t - v[0], 0, 2, xtol=-1.0),
+    "relative tolerance": lambda x, v: optimize.bisect(lambda t: t - v[0], 0, 2, rtol=0.0),
+    "steps": lambda x, v: optimize.ridder(lambda t: t - v[0], 0, 2, maxiter=-1),
+    "interval": lambda x, v: optimize.toms748(lambda t: t - v[0], 2.0, 0.0),
+    "secant": lambda x, v: optimize.newton(lambda t: t - v[0], 1.0, tol=0.0),
+    "eigenvalues": lambda x, v: linalg.eigvalsh(x[:, :2], subset_by_index=(0, 5)),
+    "a range of eigenvalues": lambda x, v: linalg.eigvalsh_tridiagonal(v, v[1:], "i"),
+    "pinv": lambda x, v: linalg.pinv(x, rtol=-1.0),
+    "points of a transform": lambda x, v: fft.dct(v, n=-1),
+    "power of a distance": lambda x, v: distance.minkowski(v, v[::-1], -1),
+    "weights of a distance": lambda x, v: distance.cityblock(v, v, w=[-1.0, 1.0, 1.0]),
+    "a matrix of weights": lambda x, v: distance.euclidean(v, v, w=x),
+    "complex vectors": lambda x, v: distance.cosine(v, 1j * v),
+    "complex points": lambda x, v: distance.pdist(1j * x),
+    "rate": lambda x, v: signal.welch(v, fs=-1, nperseg=2),
+    "shares": lambda x, v: stats.gaussian_kde(v, weights=v[:2]),
+    "rq": lambda x, v: linalg.rq(x, mode="foo"),
+    "from inside": lambda x, v: np.fft.fft(v, norm=[]),
+    "axes": lambda x, v: np.fft.fft2(x, axes=2),
 }
 
 
@@ -46,6 +96,17 @@ def test_it_raises_what_numpy_raises(name):
     with pytest.raises(type(expected.value)) as found:
         jit(CALLS[name]).lower(X, V)
     assert str(found.value).startswith(str(expected.value))
+
+
+def test_the_error_of_our_own_code_is_the_cause():
+    def transformed(v):
+        return np.fft.fft(v, norm=[])
+
+    with pytest.raises(ValueError, match=r"^Invalid norm value \[\]") as numpys:
+        jit(transformed)(V)
+    assert isinstance(numpys.value.__cause__, TypeError)
+    with pytest.raises(TypeError, match="unhashable"):  # NumPy is not asked about many numbers
+        jit(transformed)(np.zeros(10_001))
 
 
 def test_what_is_at_the_end_of_what_is_right():

@@ -97,3 +97,10 @@ def test_transforms_by_cosines_of_small_numbers(dtype):
         found = jit(lambda x, kind=kind: ffft.dctn(x, kind, norm="ortho"))(x)
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"s": 2}, {"axes": 0}, {"s": 5, "axes": -2}])
+def test_one_axis_of_several_as_a_number(options):
+    for name in ("fftn", "rfftn", "ifftn", "dctn"):
+        transform = getattr(scipy.fft, name)
+        close(jit(lambda x, f=transform: f(x, **options))(X), transform(X, **options))

@@ -74,6 +74,7 @@ OF_ORDERS = {
     "polygamma": lambda m, x: m.polygamma(1, x),
     "jvp": lambda m, x: m.jvp(1, x),
     "spherical_jn": lambda m, x: m.spherical_jn(2, x),
+    "spherical_kn": lambda m, x: m.spherical_kn(2, x),
     "legendre_p": lambda m, x: m.legendre_p(2, x),
     "legendre_p_all": lambda m, x: m.legendre_p_all(2, x),
     "assoc_legendre_p": lambda m, x: m.assoc_legendre_p(2, 1, x / 4),
@@ -90,6 +91,21 @@ def test_narrow_floats_beside_an_order_are_as_wide_as_scipys(name, dtype):
     found, expected = vmap(lambda x: function(special, x))(x[None])[0], function(sc, x)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f4" else 1e-3)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i8"])
+def test_exponentials_of_integers_have_the_dtype_of_numpys(name, dtype):
+    x = np.arange(3, dtype=dtype)
+    found, expected = jit(lambda x: getattr(special, name)(x))(x), getattr(sc, name)(x)
+    np.testing.assert_allclose(found, expected, rtol=3 * np.finfo(expected.dtype).eps, strict=True)
+
+
+def test_orders_that_there_are_not():
+    with pytest.raises(ValueError, match=r"^n must be a non-negative integer, and it is -1$"):
+        jit(lambda x: special.jvp(2, x, n=-1))(1.0)
+    with pytest.raises(ValueError, match=r"^condition a > 0\.5 \* \(d-1\) \(2\.0+\) not met$"):
+        grad(lambda x: special.multigammaln(x, 5))(1.5)
 
 
 def test_a_double_factorial_of_floats_is_refused_as_by_scipy():

@@ -119,6 +119,8 @@ def solve_ivp(
     y = double(y0)
     if y.ndim != 1:
         raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
+    if y.dtype.kind == "c" and method in ("Radau", "LSODA"):
+        raise ValueError(f"{method} does not support a complex `y0`: choose BDF, or RK45")
     dtype = np.result_type(y.dtype, field(t0, y).dtype)
     _check_steps(first_step, max_step, end - t0, atol, y)
     problem = _problem(field, method, t0, end, rtol, atol, max_step)
@@ -429,8 +431,11 @@ def odeint(
     args = arguments(args)
     field = _field(func if tfirst else lambda t, y, *args: func(y, t, *args), args, False)
     times, y = double(t), double(y0)
-    if y.ndim != 1:
-        y = y.reshape(-1)
+    if y.ndim > 1:
+        raise ValueError("Initial condition y0 must be one-dimensional.")
+    if y.dtype.kind == "c":
+        raise ValueError("`y0` must be real: solve_ivp takes complex states")
+    y = y.reshape(-1)
     if times.size == 0:
         return np.zeros((0, y.size))
     default = 1.49012e-8

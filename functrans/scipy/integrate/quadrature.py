@@ -21,7 +21,13 @@ from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import arguments, refuse_options, within_traces
+from functrans.scipy.inside import (
+    arguments,
+    check_one_of,
+    check_tolerance,
+    refuse_options,
+    within_traces,
+)
 from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]
@@ -279,6 +285,7 @@ def quad(
             ("weight", weight, _INSTEAD_OF.get(weight, "multiply the integrand by the weight")),
         ],
     )
+    check_tolerance("limit", limit)
     args = arguments(args)
     a, b = _limit_of(a), _limit_of(b)
     whole = _between_finite_limits(lambda x: array(func(x, *args)), a, b)
@@ -328,6 +335,8 @@ def quad_vec(
     array([0.5 , 0.25])
     """
     refuse_options("scipy.integrate.quad_vec", [("full_output", full_output, "leave it out")])
+    check_one_of("norm", norm, ("2", "max"))
+    check_one_of("quadrature", quadrature, (None, "gk15", "gk21", "trapezoid"))
     args = arguments(args)
     a, b = _limit_of(a), _limit_of(b)
     whole = _between_finite_limits(lambda x: array(f(x, *args)), a, b)

@@ -99,7 +99,8 @@ def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any,
 def _implicit_step(problem: Problem, state: State) -> State:
     t, y = state.t, state.y
     t_new, h, failed = trial(problem, state)
-    slopes = stop_gradient(jacfwd(lambda y: problem.field(t, y))(y))
+    holomorphic = np.iscomplexobj(y)  # which SciPy assumes, too
+    slopes = stop_gradient(jacfwd(lambda y: problem.field(t, y), holomorphic=holomorphic)(y))
     here = stop_gradient(h)
     changes, converged = _solved(problem, t, y, h, slopes)
     y_new = y + changes[2]

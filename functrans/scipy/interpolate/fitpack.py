@@ -56,12 +56,10 @@ class UnivariateSpline:
         if self._smooths and (s is None or known(s) != 0):
             refuse(f"{name}(..., s={s})", SMOOTHING)
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
-        if not 1 <= k <= 5:
-            raise ValueError(f"k should be 1 <= k <= 5, and it is {k}")
-        y = inexact(y)
+        _check_degree(k)
+        y = must_be_real(inexact(y), "`y`")
         if y.ndim != 1:
             raise ValueError(f"`y` has one value for each point, not the shape {y.shape}")
-        must_be_real(y, "`y`")
         if w is not None:
             check_weights(w, y.shape[0])
         self._spline = make_interp_spline(x, y, k, check_finite=check_finite)
@@ -79,6 +77,10 @@ class UnivariateSpline:
 
     def derivative(self, n: int = 1) -> UnivariateSpline:
         """The derivative, as a spline."""
+        if n > self._spline.k:
+            raise ValueError(
+                f"Order of derivative (n = {n}) must be <= order of spline (k = {self._spline.k})"
+            )
         constant = self._ext in (3, "const")  # the derivative of a constant is 0
         return UnivariateSpline._of(self._spline.derivative(n), 1 if constant else self._ext)
 
@@ -130,6 +132,11 @@ class InterpolatedUnivariateSpline(UnivariateSpline):
         super().__init__(x, y, w, bbox, k, 0, ext, check_finite)
 
 
+def _check_degree(k: int) -> None:
+    if not 1 <= k <= 5:
+        raise ValueError(f"k should be 1 <= k <= 5, and it is {k}")
+
+
 def _extension(ext: Any) -> Any:
     """The number of an extrapolation mode."""
     found = _EXTENSIONS.get(ext, ext)
@@ -144,10 +151,10 @@ _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
     """The values of a spline, with the given extrapolation mode."""
     ext = _extension(ext)
-    x = inexact(x)
+    x = must_be_real(inexact(x))
     first, last = spline.ends
     outside = (x < first) | (x > last)
-    if not 0 <= nu <= spline.k:
+    if nu not in range(spline.k + 1):
         raise ValueError(f"a spline of degree {spline.k} has no derivative of order {nu}")
     if ext == 2 and known(np.any(outside)):
         raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
@@ -178,7 +185,8 @@ def splrep(
     given = [("xb", xb), ("xe", xe), ("task", task or None), ("t", t), ("per", per or None),
              ("full_output", full_output or None)]  # fmt: skip
     refuse_options(name, [(option, value, "leave it out") for option, value in given])
-    knots, c, _ = make_interp_spline(x, y, k).tck
+    _check_degree(k)
+    knots, c, _ = make_interp_spline(x, must_be_real(inexact(y), "`y`"), k).tck
     return knots, concatenate([c, np.zeros(k + 1)]), k
 
 

@@ -13,7 +13,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.scipy.define import double
 from functrans.scipy.interpolate.cubic import PchipInterpolator
-from functrans.scipy.interpolate.piecewise import check_increasing, placed
+from functrans.scipy.interpolate.piecewise import check_increasing, must_be_real, placed
 from functrans.scipy.interpolate.splines import make_interp_spline
 from functrans.scipy.interpolate.tensor import coefficients, differentiated, evaluated
 
@@ -92,7 +92,7 @@ class interp1d:
     def __call__(self, x: Any) -> Any:
         """The values at points of any shape."""
         places = array(x)
-        flat = inexact(places).reshape(-1)
+        flat = must_be_real(inexact(places)).reshape(-1)
         below, above = flat < self.x[0], flat > self.x[-1]
         outside = known(below | above)
         if self._raises and outside is not None and np.any(outside):
@@ -166,6 +166,8 @@ class RegularGridInterpolator:
         self.grid = tuple(self._increasing(i, double(p)) for i, p in enumerate(points))
         self.method = method
         self._check_method(method)
+        if method not in _GRID_DEGREES and (solver is not None or solver_args is not None):
+            raise ValueError(f"{method =} does not accept the 'solver' argument, nor solver_args")
         for i, axis in enumerate(self.grid):
             check_increasing(axis)
             if axis.shape != (self.values.shape[i],):
@@ -209,6 +211,7 @@ class RegularGridInterpolator:
             xi = _stacked(xi)
         elif (xi := double(xi)).ndim == 1:
             xi = xi.reshape(-1, dimensions)
+        must_be_real(xi)
         if xi.shape[-1] != dimensions:
             raise ValueError(
                 f"The requested sample points xi have dimension {xi.shape[-1]} but this "
@@ -329,7 +332,7 @@ class BarycentricInterpolator:
     """
 
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
-        self.xi, yi = inexact(xi), inexact(yi)
+        self.xi, yi = must_be_real(inexact(xi), "`xi`"), inexact(yi)
         points = known(self.xi)
         if points is not None and np.unique(points).size < points.size:
             raise ValueError("Interpolation points xi must be distinct.")
@@ -340,7 +343,7 @@ class BarycentricInterpolator:
 
     def __call__(self, x: Any) -> Any:
         """The values at points of any shape."""
-        places = inexact(x)
+        places = must_be_real(inexact(x))
         # by Lagrange polynomials, since barycentric weights divide 0 by 0 at the data points
         own = np.eye(self.xi.shape[0], dtype=bool)
         factors = np.where(own, 1.0, places.reshape(-1)[:, None, None] - self.xi)

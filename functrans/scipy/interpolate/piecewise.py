@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,12 @@ class Piecewise:
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         """The values, or the ``nu``-th derivatives, at points of any shape."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if nu < 0:
+        if operator.index(nu) < 0:
             raise ValueError("Order of derivative cannot be negative")
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
         places = array(x)
-        flat = inexact(places).reshape(-1)
-        must_be_real(flat, "the points of evaluation")
+        flat = must_be_real(inexact(places)).reshape(-1)
         first, last = self.ends
         if extrapolate == "periodic":
             flat = first + (flat - first) % (last - first)
@@ -97,7 +97,7 @@ class PPoly(Piecewise):
     """
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
-        c, x = double(c), double(x)
+        c, x = double(c), must_be_real(double(x), "`x`")
         if x.ndim != 1 or x.shape[0] < 2:
             raise ValueError("`x` must be 1-dimensional and have at least 2 elements")
         if c.ndim < 2 or not 0 <= axis < c.ndim - 1:
@@ -257,10 +257,11 @@ def must_be_finite(x: Any, name: str) -> None:
         raise ValueError(f"`{name}` must contain only finite values.")
 
 
-def must_be_real(x: Any, name: str) -> None:
-    """Raise for complex places, which have no order."""
+def must_be_real(x: Any, name: str = "the points of evaluation") -> Any:
+    """The array itself; raises for complex places, which have no order."""
     if x.dtype.kind == "c":
         raise ValueError(f"{name} must be real, and the dtype is {x.dtype}: pass the real part")
+    return x
 
 
 def check_periodic(y: Any) -> None:
@@ -280,8 +281,7 @@ def check_real(y: Any, name: str) -> None:
 
 def data_of(x: Any, y: Any, axis: int, check_finite: bool = True) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
-    x, y = double(x), double(y)
-    must_be_real(x, "`x`")
+    x, y = must_be_real(double(x), "`x`"), double(y)
     axis = axis_of(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:

@@ -22,6 +22,7 @@ from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options
+from functrans.scipy.interpolate.piecewise import must_be_real
 
 _delaunay = lazy("scipy.spatial:Delaunay")
 _tree = lazy("scipy.spatial:cKDTree")
@@ -104,7 +105,7 @@ class RBFInterpolator:
                     f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}."
                 )
             epsilon = 1.0
-        self.y, self.d = double(y), double(d)
+        self.y, self.d = must_be_real(double(y), "`y`"), double(d)
         if self.y.ndim != 2 or self.d.shape[:1] != self.y.shape[:1]:
             raise ValueError("`y` must be 2-dimensional, with a row for each element of `d`.")
         if degree is not None and degree < -1:
@@ -160,7 +161,7 @@ class RBFInterpolator:
 
     def __call__(self, x: Any) -> Any:
         """The values at points of shape (m, d)."""
-        x = double(x)
+        x = must_be_real(double(x))
         if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
             raise ValueError("`x` must be 2-dimensional, with a column for each of those of `y`.")
         basis = concatenate([self._radial(x), self._polynomials(x)], axis=1)
@@ -196,7 +197,7 @@ def _places(xi: Any, dimensions: int) -> Any:
         xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
     elif np.ndim(xi) == 1:
         xi = inexact(xi).reshape(-1, dimensions)
-    places = inexact(xi)
+    places = must_be_real(inexact(xi))
     if places.shape[-1:] != (dimensions,):
         raise ValueError(
             f"the data points have {dimensions} coordinates, so points of shape "

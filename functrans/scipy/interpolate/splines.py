@@ -14,7 +14,12 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.scipy.define import double, quotient
-from functrans.scipy.interpolate.piecewise import Piecewise, check_periodic, data_of
+from functrans.scipy.interpolate.piecewise import (
+    Piecewise,
+    check_periodic,
+    data_of,
+    must_be_real,
+)
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
 
@@ -45,7 +50,7 @@ class BSpline(Piecewise):
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
-        self.t, c = double(t), double(c)
+        self.t, c = must_be_real(double(t), "`t`"), double(c)
         self.k = int(k)
         if self.k != k or k < 0:
             raise ValueError(f"the degree k is a nonnegative integer, not {k}")
@@ -170,6 +175,8 @@ def make_interp_spline(
     array([ 0.375,  0.75 , -0.125])
     """
     x, y, axis = data_of(x, y, axis, check_finite)
+    if k < 0:
+        raise ValueError("Expect non-negative k.")
     if k == 0:
         if t is not None or bc_type is not None:
             raise ValueError("a spline of degree 0 has neither t= nor bc_type=: leave them out")

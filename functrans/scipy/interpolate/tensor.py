@@ -100,9 +100,8 @@ class RectBivariateSpline:
         refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
         if not (1 <= kx <= 5 and 1 <= ky <= 5):
             raise ValueError(f"the degrees are from 1 to 5, and kx={kx}, ky={ky}")
-        must_be_real(inexact(z), "`z`")
         self._degrees = (kx, ky)
-        self._knots, self._c = coefficients((x, y), inexact(z), self._degrees)
+        self._knots, self._c = coefficients((x, y), must_be_real(inexact(z), "`z`"), self._degrees)
 
     @classmethod
     def of(cls, spline: Any) -> RectBivariateSpline:
@@ -125,10 +124,13 @@ class RectBivariateSpline:
 
     def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
         """The values or derivatives at broadcast points."""
-        if dx < 0 or dy < 0:
-            raise ValueError(f"orders of derivatives are not negative, and dx={dx}, dy={dy}")
         (tx, ty), c, (kx, ky) = self._knots, self._c, self._degrees
-        places = np.broadcast_arrays(inexact(xi), inexact(yi))
+        if not (0 <= dx < kx and 0 <= dy < ky):
+            raise ValueError(
+                f"orders of derivatives are from 0 to less than the degrees, {kx} and {ky}, and "
+                f"dx={dx}, dy={dy}"
+            )
+        places = np.broadcast_arrays(*(must_be_real(inexact(x)) for x in (xi, yi)))
         ends = [(t[k], t[-k - 1]) for t, k in ((tx, kx), (ty, ky))]
         # outside, the spline continues with its values at the edge
         inside = [np.clip(p, *e).reshape(-1) for p, e in zip(places, ends, strict=True)]

@@ -289,6 +289,8 @@ def rq(a: Any, mode: str = "full") -> Any:
     -----
     The factors are those of `qr` for the matrix with rows and columns in reverse order.
     """
+    if mode not in ("full", "r", "economic"):
+        raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     x = inexact(a)
     axes = (x.ndim - 2, x.ndim - 1)
     factors = qr_p(adjoint(flip(x, axes=axes)), complete=mode != "economic")

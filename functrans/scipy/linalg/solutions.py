@@ -31,6 +31,7 @@ from functrans.ops.linalg.sylvester import sylvester_p
 from functrans.scipy.define import answers, double
 from functrans.scipy.linalg.factors import cho_solve, cholesky_of
 from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
 
 __all__ = [
     "det", "inv", "lstsq", "norm", "pinv", "pinvh", "solve", "solve_continuous_are",
@@ -130,7 +131,9 @@ def solve_triangular(
     lower, unit_diagonal : bool
         Which triangle is read, and whether the diagonal is assumed to be 1.
     """
-    kind = "NTC".index(trans) if isinstance(trans, str) else trans
+    kind: Any = "NTC".find(trans) if isinstance(trans, str) else trans
+    if kind not in (0, 1, 2):
+        raise ValueError(f"trans is one of 0, 1, 2, 'N', 'T' and 'C', not {trans!r}")
     x = conj(inexact(a)) if kind == 2 else inexact(a)
     return ops.solve_triangular(x, inexact(b), int(kind != 0), lower, unit_diagonal)
 
@@ -223,6 +226,8 @@ def pinvh(
 
 
 def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
+    if any(not isinstance(tol, Tracer) and (tol or 0) < 0 for tol in (atol, rtol)):
+        raise ValueError("atol and rtol values must be positive.")
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     if atol is None and not return_rank:

@@ -38,6 +38,12 @@ def _selected(
         )
     if index is not None:
         low, high = (int(i) for i in index)
+        last = values.shape[-1] - 1
+        if not 0 <= low <= high <= last:
+            raise ValueError(
+                f"Requested eigenvalue indices are not valid. Valid range is [0, {last}] and start "
+                f"<= end, but start={low}, end={high} is given"
+            )
         values, vectors = values[..., low : high + 1], columns_of(vectors, low, high + 1)
     return values if eigvals_only else (values, vectors)
 
@@ -174,6 +180,8 @@ def _selection(select: Any, select_range: Any) -> tuple[Any, Any]:
     kind = {0: "a", 1: "v", 2: "i", "all": "a", "value": "v", "index": "i"}.get(select, select)
     if kind not in ("a", "v", "i"):
         raise ValueError("invalid argument for select")
+    if kind != "a" and fnp.shape(select_range) != (2,):
+        raise ValueError("select_range must be a 2-element array-like in nondecreasing order")
     return (select_range if kind == "i" else None), (select_range if kind == "v" else None)
 
 

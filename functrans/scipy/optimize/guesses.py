@@ -18,7 +18,7 @@ from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array
 from functrans.numpy.define import refuse
 from functrans.scipy.define import double, quotient
-from functrans.scipy.inside import arguments, within_traces
+from functrans.scipy.inside import check_tolerance, within_traces
 from functrans.scipy.optimize.scalar import (
     bisect,
     brenth,
@@ -119,7 +119,10 @@ def newton(
     >>> grad(lambda a: newton(lambda x: x * x - a, 1.0))(2.0)
     np.float64(0.353553391)
     """
-    args = arguments(args)
+    args = tuple(args)  # here, SciPy takes lists for sequences of arguments
+    check_tolerance("tol", tol)
+    if maxiter < 1:
+        raise ValueError("maxiter must be greater than 0")
 
     def equation(x: Any) -> Any:
         return double(func(x, *args))
@@ -175,7 +178,7 @@ def fixed_point(
     >>> np.isclose(d, -x * np.sin(0.5 * x) / (1 + 0.5 * np.sin(0.5 * x)))
     np.True_
     """
-    args = arguments(args)
+    args = tuple(args)
     if method not in ("del2", "iteration"):
         raise ValueError(f"method must be 'del2' or 'iteration', not {method!r}")
 

@@ -20,7 +20,7 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
 from functrans.scipy.define import double
-from functrans.scipy.inside import arguments, refuse_options, within_traces
+from functrans.scipy.inside import arguments, check_one_of, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of
@@ -142,7 +142,7 @@ def minimize(
     if method is not None and method not in _METHODS:
         refuse(f"{name}(..., method={method!r})", f"use one of {', '.join(_METHODS[:6])}")
     given = arguments(args)
-    guess = vector(x0)
+    guess = vector(x0, one_axis=True)
 
     def function(x: Any) -> Any:
         value = double(value_alone(fun(x, *given), jac))
@@ -254,6 +254,8 @@ def minimize_scalar(
     np.float64(2.0)
     """
     given = arguments(args)
+    if not callable(method):
+        check_one_of("method", str(method).lower(), ("none", "brent", "bounded", "golden"))
 
     def function(x: Any) -> Any:
         return double(fun(x, *given)).reshape(())

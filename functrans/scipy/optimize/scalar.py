@@ -20,7 +20,7 @@ from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
 from functrans.scipy.define import double, quotient
-from functrans.scipy.inside import arguments, within_traces
+from functrans.scipy.inside import arguments, check_tolerance, within_traces
 
 Function = Callable[..., Any]
 
@@ -131,11 +131,18 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
         maxiter: int = 100, full_output: bool = False, disp: bool = True, k: int = 1,
     ) -> Any:  # fmt: skip
         args = arguments(args)
+        check_tolerance("xtol", xtol)
+        check_tolerance("rtol", rtol, _EPS if name == "toms748" else 4 * _EPS)
+        check_tolerance("k", k)
+        if maxiter < 0:
+            raise ValueError("maxiter must be >= 0")
         a, b = (stop_gradient(double(x)) for x in (a, b))
 
         def equation(x: Any) -> Any:
             return double(f(x, *args))
 
+        if name == "toms748" and known(a >= b):
+            raise ValueError(f"a and b are not an interval [{a}, {b}]")
         opposite = np.sign(stop_gradient(equation(a))) * np.sign(stop_gradient(equation(b))) <= 0
         if known(opposite) == np.False_:
             raise ValueError("f(a) and f(b) must have different signs")

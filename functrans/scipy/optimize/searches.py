@@ -44,7 +44,7 @@ def _search(name: str, summary: str) -> Function:
             low, high = bounds_of(where, size)
             start = np.zeros(size)
         else:
-            start = vector(where)
+            start = vector(where, one_axis=True)
             size = start.size
             low, high = bounds_of(None, size)
 

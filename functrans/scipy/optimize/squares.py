@@ -21,7 +21,12 @@ from functrans.numpy.define import refuse
 from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.control.provided import provided
 from functrans.scipy.define import double
-from functrans.scipy.inside import arguments, refuse_options, within_traces
+from functrans.scipy.inside import (
+    check_one_of,
+    check_tolerance,
+    refuse_options,
+    within_traces,
+)
 from functrans.scipy.optimize.constrained import implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.levenberg_marquardt import (
@@ -165,8 +170,14 @@ def least_squares(
         refuse("scipy.optimize.least_squares(..., loss=function)", f"use one of {list(_LOSSES)}")
     if loss not in _LOSSES:
         raise ValueError(f"`loss` must be one of {list(_LOSSES)}")
-    given = arguments(args)
-    guess = vector(x0)
+    check_one_of("`method`", method, ("trf", "dogbox", "lm"))
+    check_one_of("`tr_solver`", tr_solver, (None, "exact", "lsmr"))
+    if not callable(jac):
+        check_one_of("`jac`", jac, ("2-point", "3-point", "cs"))
+    if max_nfev is not None:
+        check_tolerance("max_nfev", max_nfev)
+    given = tuple(args)  # SciPy takes a list for a sequence of arguments
+    guess = vector(x0, one_axis=True)
 
     def residuals(x: Any) -> Any:
         return np.atleast_1d(inexact(fun(x, *given, **(kwargs or {})))).reshape(-1)

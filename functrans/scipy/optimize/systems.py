@@ -14,7 +14,7 @@ from functrans.api.jacobians import jacfwd
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.scipy.define import double
-from functrans.scipy.inside import arguments, refuse_options, within_traces
+from functrans.scipy.inside import arguments, check_one_of, refuse_options, within_traces
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
     Function,
@@ -50,6 +50,12 @@ def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]
     x, value, small, count = while_loop(goes_on, step, (x, f(x), np.zeros((), bool), 0))
     # check the residual, since steps may become small at a point that is no root
     return x, (small | (largest(value) == 0)) & (largest(value) < 1e-5), count
+
+
+_METHODS = (
+    "hybr", "lm", "broyden1", "broyden2", "anderson", "linearmixing", "diagbroyden",
+    "excitingmixing", "krylov", "df-sane",
+)  # fmt: skip
 
 
 @within_traces("scipy.optimize:root")
@@ -89,6 +95,7 @@ def root(
     array([0.25, 0.25])
     """
     refuse_options("scipy.optimize.root", [("callback", callback, "leave it out")])
+    check_one_of("method", str(method).lower(), _METHODS)
     given = arguments(args)
     guess = vector(x0)
 

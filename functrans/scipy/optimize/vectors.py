@@ -19,9 +19,12 @@ Function = Callable[..., Any]
 result_of = lazy("scipy.optimize:OptimizeResult")
 
 
-def vector(x0: Any) -> Any:
-    """An initial guess as a vector of floats, without derivatives."""
-    return stop_gradient(np.atleast_1d(double(x0))).reshape(-1)
+def vector(x0: Any, one_axis: bool = False) -> Any:
+    """An initial guess as a vector of floats, without derivatives; `one_axis`: it has no more."""
+    guess = np.atleast_1d(double(x0))
+    if one_axis and guess.ndim > 1:
+        raise ValueError("'x0' must only have one dimension.")
+    return stop_gradient(guess).reshape(-1)
 
 
 def largest(x: Any) -> Any:

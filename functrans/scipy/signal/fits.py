@@ -31,6 +31,8 @@ def _with_ends(
     x: Any, window_length: int, polyorder: int, deriv: int, delta: float, axis: int, y: Any
 ) -> Any:
     """Filtered samples whose ends are on the polynomials through the first and the last window."""
+    if polyorder < 0:
+        raise ValueError("polyorder must not be negative")
     half = window_length // 2
     if not half:
         return y

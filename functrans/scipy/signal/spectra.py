@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.ir.types import is_complex, real_dtype
 from functrans.numpy import fft
-from functrans.numpy.arrays import array, astype, axis_of
+from functrans.numpy.arrays import array, astype, axis_of, known
 from functrans.numpy.quantiles import median
 from functrans.numpy.reductions import mean
 from functrans.numpy.shapes import moveaxis
@@ -69,6 +69,8 @@ def csd(
     >>> grad(lambda x: np.sum(signal.periodogram(x)[1]))(np.array([1.0, 0.0])).round(6)
     array([ 1., -1.])
     """
+    if known(np.asarray(fs) > 0) == np.False_:
+        raise ValueError(f"Sampling frequency {fs=} must be positive!")
     frequencies, *_, found = module("scipy.signal._spectral_py")._spectral_helper(
         x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis
     )

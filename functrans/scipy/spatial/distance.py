@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import array, astype, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
@@ -56,7 +57,7 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if p == np.inf:
         return _chebyshev(u, v, w)
-    if p == 0:
+    if known(np.asarray(p) <= 0):
         raise ValueError("p must be greater than 0")
     if p == 2 or w is not None:  # as in SciPy
         u, v = double(u), double(v)
@@ -73,11 +74,15 @@ def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 
 
 def _cosine(u: Any, v: Any, w: Any = None) -> Any:
+    if is_complex(u.dtype) or is_complex(v.dtype):
+        raise TypeError("`u` and `v` must be real.")
     both, one, other = (sum(_weighted(x, w), axis=-1) for x in (u * v, u * u, v * v))
     return np.clip(1 - both / sqrt(one * other), 0.0, 2.0)
 
 
-def _correlation(u: Any, v: Any, w: Any = None) -> Any:
+def _correlation(u: Any, v: Any, w: Any = None, centered: Any = True) -> Any:
+    if not centered:
+        return _cosine(u, v, w)
     if w is None:
         u, v = u - mean(u, axis=-1, keepdims=True), v - mean(v, axis=-1, keepdims=True)
         return _cosine(u, v)
@@ -136,6 +141,11 @@ def _of_vectors(name: str, doc: str) -> Callable[..., Any]:
         one, other = convert(u), convert(v)
         if one.ndim != 1 or other.ndim != 1:
             raise ValueError("Input vector should be 1-D.")
+        if (weights := options.get("w")) is not None:
+            if np.ndim(weights) != 1:
+                raise ValueError("Input vector should be 1-D.")
+            if known(np.any(inexact(weights) < 0)):
+                raise ValueError("Input weights should be all non-negative")
         return _METRICS[name](one, other, *rest, **options)
 
     distance.__name__ = distance.__qualname__ = name
@@ -186,6 +196,8 @@ def _points(x: Any, name: str) -> Any:
     points = array(x)
     if points.ndim != 2:
         raise ValueError(f"{name} must be a 2-dimensional array.")
+    if is_complex(points.dtype):
+        raise ValueError(f"Unsupported dtype {points.dtype}")
     return astype(points, np.float64)
 
 

@@ -115,7 +115,7 @@ def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments
             f"the arguments of {row.name}{located(user_source())} do not fit: after the points, "
             f"expected {expected}"
         )
-    shapes = tuple(_number(given[name]) for name in row.shapes)
+    shapes = tuple(_shape(given[name]) for name in row.shapes)
     return Arguments(shapes, _number(given.get("loc", 0)), _number(given.get("scale", 1)))
 
 
@@ -124,6 +124,11 @@ def _number(x: Any) -> Any:
     x = array(x) if isinstance(x, (list, tuple)) else x
     narrow = isinstance(x, (np.generic, np.ndarray, Tracer)) and x.dtype.kind == "f"
     return astype(x, np.promote_types(x.dtype, np.float64)) if narrow else x
+
+
+def _shape(x: Any) -> Any:
+    """A shape parameter; Python's own 0 would raise where something is divided by it."""
+    return np.float64(x) if type(x) in (int, float) and x == 0 else _number(x)
 
 
 class Distribution:

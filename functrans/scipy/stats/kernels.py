@@ -45,6 +45,8 @@ class gaussian_kde:
         if self.dataset.size <= 1:
             raise ValueError("`dataset` input should have multiple elements.")
         shares = np.ones(self.n) if weights is None else double(weights)
+        if shares.shape != (self.n,):
+            raise ValueError("`weights` input should be of length n")
         self.weights = shares / np.sum(shares)
         self.neff = 1 / np.sum(self.weights**2)
         self.factor = self._bandwidth(bw_method)

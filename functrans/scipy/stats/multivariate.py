@@ -340,7 +340,13 @@ def _wishart(x: Any, df: Any, scale: Any, way: int = 1) -> Any:
 def _spread(spread: Any, size: int) -> Any:
     """The Cholesky factor of a row or column covariance, which may be given as a number."""
     spread = inexact(spread)
-    return linalg.cholesky(spread * eye(size) if spread.ndim < 2 else spread)
+    matrix = spread * eye(size) if spread.ndim < 2 else spread
+    if matrix.shape != (size, size):
+        raise ValueError(
+            f"a covariance or spread of shape {spread.shape} for matrices with {size} rows or "
+            "columns: a number, a vector of as many numbers, or a matrix is expected"
+        )
+    return linalg.cholesky(matrix)
 
 
 def _sides(x: Any, mean: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:

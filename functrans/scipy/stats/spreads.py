@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.numpy.arrays import inexact
+from functrans.numpy.arrays import inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import root
@@ -155,6 +155,8 @@ def trim_mean(
     (a,), kept = on_slices(a, axis=axis, keepdims=keepdims)
     n = a.shape[-1]
     cut = int(proportiontocut * n)
+    if cut < 0:
+        raise ValueError("proportiontocut must not be negative")
     if 2 * cut >= n:
         raise ValueError("Proportion too big.")
     ordered = np.sort(a, axis=-1)
@@ -197,6 +199,8 @@ def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
                 "Value and weight array-likes for the same empirical distribution must be of the "
                 "same size."
             )
+        if weights is not None and known(np.any(inexact(weights) < 0)):
+            raise ValueError("All weights must be non-negative.")
     places = np.sort(concatenate([u, v]))
 
     def function(x: Any, weights: Any) -> Any:

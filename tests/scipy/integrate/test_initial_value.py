@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from functrans import errors, grad, jacfwd, jacrev, jit, vmap
+from functrans import errors, grad, jacfwd, jacrev, jit, jvp, vmap
 from functrans.scipy import integrate
 
 RATES = np.array([1.1, 0.4, 0.1, 0.4])
@@ -146,6 +146,23 @@ def test_complex_numbers():
 
     expected = scipy.integrate.solve_ivp(lambda t, y: 2j * y, (0, 1), [1 + 0j], t_eval=[1.0])
     np.testing.assert_allclose(jit(turning)(2.0), expected.y[0, 0], rtol=1e-12)
+
+
+def test_stiff_complex_numbers():
+    def turned(w, method="BDF"):
+        result = integrate.solve_ivp(
+            lambda t, y: np.stack([1j * w * y[0] + y[1] ** 2, -w * y[1]]), (0, 1), [1, 1 - 1j],
+            method, [1.0], rtol=1e-9, atol=1e-11,
+        )  # fmt: skip
+        return result.y[:, 0]
+
+    expected = turned(2.0, "DOP853")
+    np.testing.assert_allclose(turned(2.0), expected, rtol=1e-5)
+    np.testing.assert_allclose(jit(turned)(2.0), expected, rtol=1e-7)
+    slope = (turned(2.001, "DOP853") - turned(1.999, "DOP853")) / 0.002
+    np.testing.assert_allclose(jvp(turned, (2.0,), (1.0,))[1], slope, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"^Radau does not support a complex `y0`: choose BDF"):
+        jit(lambda w: turned(w, "Radau"))(2.0)
 
 
 def test_where_the_steps_become_too_small():

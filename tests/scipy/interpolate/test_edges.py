@@ -83,6 +83,26 @@ def test_what_should_raise_is_nan_where_values_are_unknown():
     assert np.isnan(vmap(lambda x: scipys.splev(x, tck, ext=2))(np.array([9.0]))[0])
 
 
+AT_COMPLEX_PLACES = {
+    "lines": lambda y: scipys.interp1d(X, y)(1j),
+    "a grid": lambda y: scipys.RegularGridInterpolator((X,), y)([[1j]]),
+    "a product of splines": lambda y: scipys.RectBivariateSpline(X, X, np.outer(y, y)).ev(1j, 0),
+    "a polynomial": lambda y: scipys.BarycentricInterpolator(X, y)(1j),
+    "values of a spline": lambda y: scipys.splrep(X, 1j * y)[1],
+}
+
+
+@pytest.mark.parametrize("name", AT_COMPLEX_PLACES)
+def test_imaginary_parts_are_not_lost_but_refused(name):
+    with pytest.raises(ValueError, match=r"must be real, and the dtype is complex128: pass the"):
+        jit(AT_COMPLEX_PLACES[name])(Y)
+
+
+def test_half_a_derivative():
+    with pytest.raises(ValueError, match=r"^a spline of degree 3 has no derivative of order 1\.5$"):
+        jit(lambda y: scipys.splev(1.0, scipys.splrep(X, y), der=1.5))(Y)
+
+
 def test_knots_and_coefficients_of_traced_data():
     def of(y):
         spline = scipys.InterpolatedUnivariateSpline(X, y)
@@ -116,7 +136,15 @@ BAD = {
     ),
     "an antiderivative": (
         lambda y: scipys.RectBivariateSpline(X, X, np.outer(y, y)).ev(1.0, 2.0, dx=-1),
-        "^orders of derivatives are not negative, and dx=-1, dy=0$",
+        "^orders of derivatives are from 0 to less than the degrees, 3 and 3, and dx=-1, dy=0$",
+    ),
+    "as many derivatives as the degree": (
+        lambda y: scipys.RectBivariateSpline(X, X, np.outer(y, y), kx=2).ev(1.0, 2.0, dx=2),
+        "^orders of derivatives are from 0 to less than the degrees, 2 and 3, and dx=2, dy=0$",
+    ),
+    "a solver of nothing": (
+        lambda y: scipys.RegularGridInterpolator((X,), y, solver=np.linalg.solve)([[1.0]]),
+        "^method ='linear' does not accept the 'solver' argument, nor solver_args$",
     ),
     "a method of later": (
         lambda y: scipys.RegularGridInterpolator(GRID, np.outer(y, y))([[1.0, 2.0]], "best"),

@@ -170,3 +170,25 @@ def test_methods_are_chosen_as_in_scipy():
         np.testing.assert_allclose(found(**options)(2.6), scipys(**options), rtol=1e-6)
     with pytest.raises(ValueError, match="fprime must be specified for halley"):
         found(method="halley")(2.6)
+
+
+UNKNOWN = {
+    "root": lambda a: optimize.root(lambda x: x - a, [1.0], method="foo").x,
+    "minimize_scalar": lambda a: optimize.minimize_scalar(lambda x: (x - a) ** 2, method="foo").x,
+    "least_squares": lambda a: optimize.least_squares(lambda x: x - a, [1.0], tr_solver="foo").x,
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_options_that_there_are_not(name):
+    with pytest.raises(ValueError, match=r"must be one of .*, not 'foo'$"):
+        jit(UNKNOWN[name])(2.0)
+
+
+def test_a_list_is_a_sequence_of_arguments():
+    found = jit(lambda a: optimize.newton(lambda x, b: x * x - a * b, 1.0, args=[8.0]))(2.0)
+    np.testing.assert_allclose(found, 4.0)
+    found = jit(lambda a: optimize.fixed_point(lambda x, b: np.cos(a * b * x), 1.0, args=[0.25]))
+    np.testing.assert_allclose(found(2.0), 0.9003672225898, rtol=1e-8)
+    with pytest.raises(ValueError, match=r"^'x0' must only have one dimension\.$"):
+        jit(lambda a: optimize.minimize(lambda x: np.sum((x - a) ** 2), [[1.0, 2.0]]).x)(2.0)

@@ -100,3 +100,10 @@ def test_a_covariance_of_the_points():
     words = "the covariance of 2 points of 3 coordinates is singular at .*: pass more points"
     with pytest.raises(ValueError, match=words):
         jit(lambda x: ours.pdist(x, "mahalanobis"))(np.ones((2, 3)))
+
+
+def test_a_correlation_that_is_not_centred():
+    u, v = np.array([0.3, -0.5, 0.1]), np.array([0.2, 0.6, 0.9])
+    for w in (None, [1.0, 2.0, 0.5]):
+        found = jit(lambda u, w=w: ours.correlation(u, v, w, centered=False))(u)
+        np.testing.assert_allclose(found, scipys.correlation(u, v, w, centered=False), rtol=1e-12)

@@ -128,3 +128,9 @@ def test_single_precision_is_widened(name):
     assert found.dtype == np.float64
     expected = getattr(scipy.stats, name).logpdf(*double)
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_covariances_of_another_size_are_refused():
+    words = r"^a covariance or spread of shape \(1, 3, 3\) for matrices with 3 rows or columns: "
+    with pytest.raises(ValueError, match=words):
+        jit(lambda x: stats.matrix_normal.logpdf(x, rowcov=np.eye(3)[None]))(np.ones((3, 2)))
