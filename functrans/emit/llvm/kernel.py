@@ -22,7 +22,7 @@ from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.horizontal import totals
+from functrans.emit.llvm.horizontal import term, totals
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
@@ -478,7 +478,8 @@ class _Emitter:
         # in an enclosing vector loop, masked lanes may hold any value: they are never stored
         ex = self.expressions
         self._nested(statement.body)
-        values = [ex.wide(value) for value in statement.values]
+        given = zip(statement.ops, statement.values, statement.targets, strict=True)
+        values = [term(ex, op, x, to.dtype, statement.lanes, mask) for op, x, to in given]
         for target, op, value, slot in zip(
             statement.targets, statement.ops, values, partials, strict=True
         ):

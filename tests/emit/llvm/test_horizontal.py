@@ -7,7 +7,7 @@ import pytest
 
 from functrans.emit.llvm.kernel import emit
 from functrans.loop.nodes import INDEX, index
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, convert
 from functrans.loop.statements import Kernel, Reduce, Store, buffer, load, local, size
 from tests.emit.test_statements import by_llvm
 
@@ -51,3 +51,18 @@ def test_sums_have_the_bits_of_those_added_up_alone(dtype, lanes, op):
 def test_as_many_sums_as_lanes_are_added_up_by_one_addition_less(dtype, lanes):
     after = emit(kernel(lanes, dtype, lanes)).rpartition("\nend")[2]
     assert len(re.findall("= fadd", after)) == lanes - 1
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 32])
+@pytest.mark.parametrize("dtype", ["i8", "i1", "f4", "f8"])
+def test_conditions_that_hold_are_counted_as_bits(dtype, lanes):
+    x, y = buffer("x", np.dtype(bool), (N,)), buffer("y", np.dtype(dtype), (const(1, INDEX),))
+    total = local(np.dtype(dtype), "sum")
+    value = convert(load(x, (K,)), np.dtype(dtype))
+    fold = Reduce((total,), ("add",), (value,), ((K, ZERO, N),), lanes=lanes)
+    counted = Kernel((x, y), 1, (fold, Store(y, (ZERO,), total)))
+    assert ("ctpop" in emit(counted)) == (lanes >= 8)
+    for extent in (0, 1, 7, 32, 100):
+        given, found = np.random.default_rng(extent).random(extent) > 0.3, np.zeros(1, dtype)
+        by_llvm(counted, [given, found], [extent])
+        assert found[0] == given.sum()
