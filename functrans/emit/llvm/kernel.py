@@ -28,12 +28,7 @@ from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
 from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.store import store
-from functrans.emit.llvm.text import (
-    Value,
-    Writer,
-    memory_type,
-    register_type,
-)
+from functrans.emit.llvm.text import Value, Writer, memory_type, register_type
 from functrans.emit.llvm.unrolling import is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
@@ -384,6 +379,11 @@ class _Emitter:
             with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return
+        if sums and statement.repeatable:
+            last = writer.define(f"sub nsw i64 {stop}, {lanes}")
+            with self._loop(start, stop, lanes, sums) as counter:
+                yield writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)]), None
+            return
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes, sums) as counter:
             yield counter, None
@@ -435,7 +435,7 @@ class _Emitter:
 
     def _search(self, statement: Reduce, condition: Scalar) -> None:
         # more vectors at a time would hide the latency of a minimum, which a search has not
-        statement = replace(statement, lanes=max(statement.lanes // 2, 2))
+        statement = replace(statement, lanes=max(statement.lanes // 2, 2), repeatable=False)
         ex, ((index, start, stop),) = self.expressions, statement.loops
         ex.compute_places([condition], index)
         ex.compute_invariant(statement, index)
