@@ -493,3 +493,18 @@ def test_a_message_in_a_loop_whose_iterations_have_no_order(marks):
     body = [Store(Z, (K,), const(0, F8)), message("allreduce", 10, 10, X, Y)]
     with pytest.raises(Fault, match="iterations that may go on in any order pass messages"):
         run([loop(K, body, **marks)], [X, Y, Z, STATUS], {X})
+
+
+def test_a_reduction_shorter_than_its_lanes_has_no_vector_to_overlap():
+    for lanes, holds in ((10, True), (16, False)):
+        largest = local(F8)
+        fold = Reduce(
+            (largest,), ("max",), (load(X, (K,)),), ((K, ZERO, const(10, INDEX)),),
+            lanes=lanes, repeatable=True,
+        )  # fmt: skip
+        body = [fold, Store(Y, (ZERO,), largest)]
+        if holds:
+            run(body, [X, Y], written=[X])
+            continue
+        with pytest.raises(Fault, match="10 iterations of a loop of 16 lanes that may be repeated"):
+            run(body, [X, Y], written=[X])

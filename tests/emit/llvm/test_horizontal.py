@@ -1,10 +1,12 @@
 """Sums of several vectors are added up together: fewer instructions, the same bits."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from functrans import jit
 from functrans.emit.llvm.kernel import emit
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, convert
@@ -66,3 +68,24 @@ def test_conditions_that_hold_are_counted_as_bits(dtype, lanes):
         given, found = np.random.default_rng(extent).random(extent) > 0.3, np.zeros(1, dtype)
         by_llvm(counted, [given, found], [extent])
         assert found[0] == given.sum()
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), [("max", "f4"), ("min", "i8"), ("or", "?"), ("and", "i4")]
+)
+def test_the_last_vector_may_overlap_where_elements_may_be_combined_twice(op, dtype):
+    plain = kernel(1, dtype, 8, op)
+    (fold, *stores) = plain.body
+    overlapping = replace(plain, body=(replace(fold, repeatable=True), *stores))
+    assert "masked" not in emit(overlapping)
+    combine = {"max": np.maximum, "min": np.minimum, "or": np.bitwise_or, "and": np.bitwise_and}
+    for extent in (8, 9, 17, 300):
+        given = np.random.default_rng(extent).integers(-99, 99, (20, extent)).astype(dtype)
+        found = np.zeros(20, dtype)
+        by_llvm(overlapping, [given, found], [extent])
+        assert found[0] == combine[op].reduce(given[0])
+
+
+def test_conditions_have_at_most_one_vector_of_bytes_as_accumulator():
+    schedule = str(jit(lambda x: np.any(x, axis=1)).lower(np.ones((20, 900), bool)).schedule())
+    assert re.search(r"or over k in 0..900 by (16|32|64):", schedule)
