@@ -34,13 +34,15 @@ def term(
 ) -> Value:
     """What a vector adds to the accumulators of a reduction over so many lanes.
 
-    Of conditions, it is a population count: the number of those that hold, in the first lane.
+    Of conditions, it is a population count: the number of those that hold, in the first lane. Where
+    numbers as wide as the sum are compared, the result of the comparison is added as it is.
     """
-    counts = op == "add" and value.op == "convert" and value.args[0].dtype == BOOL
-    if not counts or lanes not in COUNTED:
+    (condition, *_) = value.args if value.op == "convert" else (value,)
+    is_number = condition.dtype != BOOL or condition.dtype == dtype
+    if op != "add" or is_number or lanes not in COUNTED or _width(condition) >= dtype.itemsize:
         return ex.wide(value)
     define, call, kind = ex.writer.define, ex.writer.call, f"i{lanes}"
-    conditions, bits = register_type(BOOL, lanes), ex.wide(value.args[0]).ref
+    conditions, bits = register_type(BOOL, lanes), ex.wide(condition).ref
     if mask is not None:
         bits = define(f"and {conditions} {bits}, {mask}")
     word = define(f"bitcast {conditions} {bits} to {kind}")
@@ -50,6 +52,12 @@ def term(
     return Value(
         define(f"insertelement {register_type(dtype, lanes)} zeroinitializer, {first}"), lanes
     )
+
+
+def _width(condition: Scalar) -> int:
+    """The bytes of the numbers that a condition compares."""
+    compared = () if condition.op == "load" else condition.args
+    return max((x.dtype.itemsize for x in compared), default=1)
 
 
 def totals(ops: Operations, statement: Reduce, slots: Sequence[str], lanes: int) -> Iterator[Value]:

@@ -63,7 +63,8 @@ def test_conditions_that_hold_are_counted_as_bits(dtype, lanes):
     value = convert(load(x, (K,)), np.dtype(dtype))
     fold = Reduce((total,), ("add",), (value,), ((K, ZERO, N),), lanes=lanes)
     counted = Kernel((x, y), 1, (fold, Store(y, (ZERO,), total)))
-    assert ("ctpop" in emit(counted)) == (lanes >= 8)
+    # numbers as narrow as the result of a comparison are added as they are
+    assert ("ctpop" in emit(counted)) == (lanes >= 8 and dtype != "i1")
     for extent in (0, 1, 7, 32, 100):
         given, found = np.random.default_rng(extent).random(extent) > 0.3, np.zeros(1, dtype)
         by_llvm(counted, [given, found], [extent])
