@@ -188,6 +188,8 @@ class NestBuilder:
         """Whether loops inside read a value of a row, which LLVM would load in each iteration."""
         if loop.vectorisable or not isinstance(root, Elements) or root.part:
             return False
+        if self.target.lanes_are_threads:
+            return False  # not measured
         return any(each in loop.roots for each in self.readers.get(root.target, ()))
 
     def _contract(self, nest: Loop, root: Root, path: tuple[Loop, ...]) -> None:
