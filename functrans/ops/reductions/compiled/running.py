@@ -58,12 +58,14 @@ def emit(op: str, at: Emission) -> None:
 def carried(own: _Pass, simplify: Simplifier) -> tuple[Statement, ...]:
     """A scan along the last axis, or one before few elements, with accumulators in locals."""
     dtype, after = own.target.dtype, own.loops[own.axis + 1 :]
+    # minus zero is added to minus zero without a change of sign
+    first = -0.0 if own.op == "add" and dtype.kind == "f" else identity(own.op, dtype)
     starts, steps, stores = [], [], []
     for each in np.ndindex(*(loop.attribute[2] for loop in after)):
         place = dict(zip(after, map(as_index, each), strict=True))
         *position, value = simplify.substitute([*own.position, own.value], place)
         total = local(dtype, "total")
-        starts.append((total, const(identity(own.op, dtype), dtype)))
+        starts.append((total, const(first, dtype)))
         steps.append((total, Scalar(own.op, (total, value), dtype)))
         stores.append(Store(own.target, tuple(position), total))
     step = (*own.before, Assign(*zip(*steps, strict=True)), *stores)
