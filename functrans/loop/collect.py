@@ -187,8 +187,6 @@ class Accesses:
                 self.clock += 2
                 with self._dealt(loop, loop.index, loop.start):
                     self._statements(loop.body)
-        if loop.repeatable and 0 < extent < loop.lanes:
-            raise Fault(f"{extent} iterations of a loop of {loop.lanes} lanes that may be repeated")
         if loop.whole and extent % loop.lanes:
             raise Fault(f"{extent} iterations are no multiple of {loop.lanes} lanes")
         if loop.parallel or loop.lanes > 1:

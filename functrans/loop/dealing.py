@@ -11,13 +11,15 @@ from functrans.loop.statements import For, Reduce
 
 
 def check_rounds(statement: For | Reduce, extent: int) -> None:
-    """Check that the trip count of a loop fits the number of its rounds, if that is given.
+    """Check that the trip count of a loop fits its lanes, and its rounds if these are given.
 
     Raises `Fault`.
     """
     rounds, lanes = statement.rounds, statement.lanes
     if rounds and not (rounds - 1) * lanes < extent <= rounds * lanes:
         raise Fault(f"{extent} iterations in {lanes} lanes are not {rounds} rounds")
+    if statement.repeatable and 0 < extent < lanes:
+        raise Fault(f"{extent} iterations of a loop of {lanes} lanes that may be repeated")
 
 
 def own_elements(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, maximum, postorder
+from functrans.loop.scalar import BOOL, Scalar, const, maximum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
 from functrans.loop.target import Target
@@ -85,6 +85,10 @@ class Reductions(NamedTuple):
         if is_long and rows >= 3 * self.rows_together and operations <= self.plain_body:
             return self.rows_together if whole >= self.beyond_cache else 0
         return int(is_far)
+
+
+IDEMPOTENT = frozenset({"max", "min", "or", "and"})
+"""The operations that may combine an element twice."""
 
 
 def lower_folds(
@@ -161,14 +165,17 @@ def _reduce(
     loops = tuple((i, ZERO, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
     lanes = 1 if body else _partials(values, stop, lanes, target)
+    ops = tuple(fold.attribute[0] for fold in group)
+    is_long = stop.op == "const" and 1 < lanes <= int(stop.attribute)
     return blocked(
         Reduce(
             tuple(targets),
-            tuple(fold.attribute[0] for fold in group),
+            ops,
             tuple(values),
             loops,
             tuple(body),
             lanes,
+            repeatable=is_long and IDEMPOTENT.issuperset(ops) and not target.lanes_are_threads,
             whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
         ),
         target[Reductions],
@@ -272,6 +279,9 @@ def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target
         plain, most = target[Reductions].plain_body, target[Reductions].accumulators
         operations = node_count(node for node in postorder(values) if node.args)
         wanted *= most if operations <= plain else most // 2 if operations <= 3 * plain else 1
+        if values[0].dtype == BOOL:
+            # of more, LLVM keeps each in a register of its own if there are no mask registers
+            wanted = min(wanted, target.lanes(1))
     while stop.op == "const" and wanted > max(stop.attribute, 1):
         wanted //= 2
     return wanted

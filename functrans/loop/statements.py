@@ -151,6 +151,9 @@ class Reduce:
     # to them cyclically. At the end they are combined pairwise: vector lanes by halves, threads of
     # a team neighbours first. This determines the bits of the result.
     lanes: int = 1
+    # whether elements may be combined twice, so that the last vector may overlap the one before it;
+    # the innermost extent is then at least ``lanes``
+    repeatable: bool = False
     whole: bool = False  # whether the innermost extent is known to be a multiple of the lanes
     # the number of vectors (or rounds of a team) that the innermost loop fills, the last one
     # perhaps only in part; 0 if it is not known

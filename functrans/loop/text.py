@@ -134,7 +134,7 @@ class Printer:
             f"{self.leaf(index)} in {bounds[2 * i]}:{bounds[2 * i + 1]}"
             for i, (index, *_) in enumerate(statement.loops)
         ]
-        marks = _dealing(statement)
+        marks = ["repeatable"] * statement.repeatable + _dealing(statement)
         note = f"  # {', '.join(marks)}" if marks else ""
         yield f"{'  ' * depth}fold {', '.join(loops)}{note}"
         yield from self.statements(statement.body, depth + 1)

@@ -82,18 +82,18 @@ def logsumexp(
         terms = exp(x - top)
     else:
         terms = _weighted(select(none, stop_gradient(given), given), b, top)
-    highest = equal(exponents, raw)
     if b is None and not is_complex(x.dtype):
         # the largest terms are ones: small other terms are lost in the sum, but not in log1p
+        zero, one = map(x.dtype.type, (0, 1))
+        highest = equal(terms, one)
         above = sum(select(highest, terms, 0), axes, keepdims=True)
         rest = sum(select(highest, 0, terms), axes, keepdims=True)
         total = above + rest
-        zero, one = map(x.dtype.type, (0, 1))
         out = log1p((above - select(none, zero, one)) + rest) + select(none, -np.inf, top)
     else:
         total = sum(terms, axes, keepdims=True)
         size = absolute(total) if return_sign else total
-        out = log(size) + _lost(total, terms, highest, axes) + top
+        out = log(size) + _lost(total, terms, equal(exponents, raw), axes) + top
     if not return_sign:
         return restored(sum(out, axes), axes, keepdims)
     out = real(out) if is_complex(out.dtype) else out

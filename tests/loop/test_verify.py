@@ -265,8 +265,11 @@ def test_an_iteration_that_is_done_twice():
     assert "x" in run([loop(K, [in_place], lanes=2, whole=True)], [X], [X])
     with pytest.raises(Fault, match="no multiple of 4 lanes"):
         run([loop(K, [in_place], lanes=4, whole=True)], [X], [X])
-    with pytest.raises(Fault, match="10 iterations of a loop of 16 lanes"):
-        run([loop(K, [in_place], lanes=16, repeatable=True)], [X], [X])
+    most, terms = local(F8), ((K, ZERO, const(10, INDEX)),)
+    fold = Reduce((most,), ("max",), (load(X, (K,)),), terms, lanes=16, repeatable=True)
+    for body in (loop(K, [in_place], lanes=16, repeatable=True), fold):
+        with pytest.raises(Fault, match="10 iterations of a loop of 16 lanes"):
+            run([body], [X], [X])
 
 
 def test_locals():

@@ -20,7 +20,7 @@ chndtrc chndtrcix chndtrix ci cosdg cotdg dawsn effect ellipe ellipeinc ellipk
 ellipkinc ellipkm1 elliprc elliprd elliprf elliprg elliprj elliptic_amplitude elliptic_cn
 elliptic_dn elliptic_sn erfi eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
 eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre eval_legendre
-eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre expm_frechet expn external fdtr
+eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre expn external fdtr
 fdtrc fdtri fdtridfd first_token fresnel_c fresnel_s gammainc_n gdtr gdtrc gdtria
 gdtrib gdtrix hessenberg hyp0f1 hyp1f1 hyp2f1 hyperu it2i0 it2j0 it2k0 it2struve0 it2y0 itairy_ai
 itairy_bi itairy_left_ai itairy_left_bi iti0 itj0 itk0 itmodstruve0 itstruve0 ity0 iv ive jv jve

@@ -20,7 +20,6 @@ from functrans.emit.llvm.text import (
     Writer,
     literal,
     register_type,
-    splat_literal,
     steps,
 )
 from functrans.loop.failures import OUT_OF_BOUNDS
@@ -342,12 +341,22 @@ class Expressions(Calls):
         extent = self.operations.spread(extent, INDEX, lanes)
         kind = register_type(INDEX, lanes)
         define = self.writer.define
-        outside = define(f"icmp uge {kind} {position.ref}, {extent.ref}")
-        self._fail_if(Value(outside, lanes), OUT_OF_BOUNDS)
-        zero = splat_literal("0", "i64", lanes)
-        bits = register_type(BOOL, lanes)
-        safe = define(f"select {bits} {outside}, {kind} {zero}, {kind} {position.ref}")
-        return Value(safe, lanes)
+        outside = Value(define(f"icmp uge {kind} {position.ref}, {extent.ref}"), lanes)
+        zero = self.operations.constant(0, INDEX, lanes)
+
+        def safe() -> Value:
+            return self.operations.select(outside, zero, position, INDEX)
+
+        if self.mask is not None:  # lanes that are masked out may be out of bounds
+            self._fail_if(outside, OUT_OF_BOUNDS)
+            return safe()
+
+        def failed() -> Value:
+            self.writer.line(f"store i64 {OUT_OF_BOUNDS}, ptr %flag")
+            return safe()
+
+        anywhere = self.operations.anywhere(outside)
+        return self._branch(anywhere, INDEX, failed, lambda: position)
 
     def _required(self, node: Scalar, base: bool) -> Value:
         """A value that requires a condition: if it does not hold, set the error flag."""

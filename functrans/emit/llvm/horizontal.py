@@ -13,15 +13,51 @@ from typing import Any
 
 import numpy as np
 
+from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.scalar import Operations
 from functrans.emit.llvm.text import BOOL, Value, register_type
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Reduce
+
+COUNTED = (8, 16, 32, 64)
+"""The lanes of conditions that are counted as the bits of an integer."""
 
 BLOCK = 16
 """Bytes of a block of a vector: shuffles within blocks are faster than others."""
 
 FEWEST = 4
 """The fewest vectors that are combined together (measured: two take longer with AVX2)."""
+
+
+def term(
+    ex: Expressions, op: str, value: Scalar, dtype: np.dtype[Any], lanes: int, mask: str | None
+) -> Value:
+    """What a vector adds to the accumulators of a reduction over so many lanes.
+
+    Of conditions, it is a population count: the number of those that hold, in the first lane. Where
+    numbers as wide as the sum are compared, the result of the comparison is added as it is.
+    """
+    (condition, *_) = value.args if value.op == "convert" else (value,)
+    is_number = condition.dtype != BOOL or condition.dtype == dtype
+    if op != "add" or is_number or lanes not in COUNTED or _width(condition) >= dtype.itemsize:
+        return ex.wide(value)
+    define, call, kind = ex.writer.define, ex.writer.call, f"i{lanes}"
+    conditions, bits = register_type(BOOL, lanes), ex.wide(condition).ref
+    if mask is not None:
+        bits = define(f"and {conditions} {bits}, {mask}")
+    word = define(f"bitcast {conditions} {bits} to {kind}")
+    found = Value(call(f"llvm.ctpop.{kind}", kind, [(kind, word)]), 1)
+    count = ex.operations.apply("convert", dtype, [found], [np.dtype(f"u{lanes // 8}")])
+    first = f"{register_type(dtype)} {count.ref}, i64 0"
+    return Value(
+        define(f"insertelement {register_type(dtype, lanes)} zeroinitializer, {first}"), lanes
+    )
+
+
+def _width(condition: Scalar) -> int:
+    """The bytes of the numbers that a condition compares."""
+    compared = () if condition.op == "load" else condition.args
+    return max((x.dtype.itemsize for x in compared), default=1)
 
 
 def totals(ops: Operations, statement: Reduce, slots: Sequence[str], lanes: int) -> Iterator[Value]:

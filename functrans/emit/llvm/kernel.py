@@ -22,18 +22,13 @@ from functrans.emit.llvm import polling
 from functrans.emit.llvm.alignment import whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.horizontal import totals
+from functrans.emit.llvm.horizontal import term, totals
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector, pointers_to
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
 from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.store import store
-from functrans.emit.llvm.text import (
-    Value,
-    Writer,
-    memory_type,
-    register_type,
-)
+from functrans.emit.llvm.text import Value, Writer, memory_type, register_type
 from functrans.emit.llvm.unrolling import is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
@@ -387,6 +382,11 @@ class _Emitter:
             with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return
+        if sums and statement.repeatable:
+            last = writer.define(f"sub nsw i64 {stop}, {lanes}")
+            with self._loop(start, stop, lanes, sums) as counter:
+                yield writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)]), None
+            return
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes, sums) as counter:
             yield counter, None
@@ -438,7 +438,7 @@ class _Emitter:
 
     def _search(self, statement: Reduce, condition: Scalar) -> None:
         # more vectors at a time would hide the latency of a minimum, which a search has not
-        statement = replace(statement, lanes=max(statement.lanes // 2, 2))
+        statement = replace(statement, lanes=max(statement.lanes // 2, 2), repeatable=False)
         ex, ((index, start, stop),) = self.expressions, statement.loops
         ex.compute_places([condition], index)
         ex.compute_invariant(statement, index)
@@ -481,7 +481,8 @@ class _Emitter:
         # in an enclosing vector loop, masked lanes may hold any value: they are never stored
         ex = self.expressions
         self._nested(statement.body)
-        values = [ex.wide(value) for value in statement.values]
+        given = zip(statement.ops, statement.values, statement.targets, strict=True)
+        values = [term(ex, op, x, to.dtype, statement.lanes, mask) for op, x, to in given]
         for target, op, value, slot in zip(
             statement.targets, statement.ops, values, partials, strict=True
         ):

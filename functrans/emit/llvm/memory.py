@@ -385,24 +385,33 @@ class Memory:
             offset = self.offset(source, node.args, base=False)
             if offset.lanes == 1 and not self.masked_by_data:
                 return self.load_one(node, base=False)
-            pointers = self.pointer(source, self.operations.spread(offset, INDEX, vector.lanes))
-        factors = [vector.factors.of(place) for place in node.args[:-1]]
-        in_row = bool(factors) and all(factor == 0 for factor in factors)
-        singly = stride is None and in_row and "loads" in self.writer.instructions
-        load = self._loaded_singly if singly and self.mask is None else self._masked_gather
-        loaded = load(pointers, in_memory(source.dtype), vector.lanes)
+            offset = self.operations.spread(offset, INDEX, vector.lanes)
+            if stride is None and self.mask is None and self._is_in_cache(node, vector):
+                return self._loaded_singly(source, offset)
+            pointers = self.pointer(source, offset)
+        loaded = self._masked_gather(pointers, in_memory(source.dtype), vector.lanes)
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
 
-    def _loaded_singly(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
+    def _is_in_cache(self, node: Scalar, vector: Vector) -> bool:
+        """Whether single loads are faster than a gather: from a row, or from a small table.
+
+        Those that miss the caches wait for each other.
+        """
+        small = all(extent.op == "const" for extent in node.attribute.shape)
+        factors = [vector.factors.of(place) for place in node.args[:-1]]
+        in_row = bool(factors) and all(factor == 0 for factor in factors)
+        return (small or in_row) and "loads" in self.writer.instructions
+
+    def _loaded_singly(self, source: Buffer, offset: Value) -> Value:
         """A vector of elements that are loaded one by one."""
-        kind, element, loaded = register_type(dtype, lanes), register_type(dtype), "poison"
-        for lane in range(lanes):
-            place = self.writer.define(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-            one = self.writer.define(f"load {element}, ptr {place}, align {dtype.itemsize}")
-            loaded = self.writer.define(
-                f"insertelement {kind} {loaded}, {element} {one}, i64 {lane}"
-            )
-        return loaded
+        define, dtype, loaded = self.writer.define, in_memory(source.dtype), "poison"
+        kind, element = register_type(dtype, offset.lanes), register_type(dtype)
+        for lane in range(offset.lanes):
+            place = define(f"extractelement <{offset.lanes} x i64> {offset.ref}, i64 {lane}")
+            pointer = self.pointer(source, Value(place, 1))
+            one = define(f"load {element}, ptr {pointer}, align {dtype.itemsize}")
+            loaded = define(f"insertelement {kind} {loaded}, {element} {one}, i64 {lane}")
+        return Value(self.from_memory(loaded, source.dtype, offset.lanes), offset.lanes)
 
     def _masked_gather(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
         """A gather of the active lanes; the other lanes hold any value."""

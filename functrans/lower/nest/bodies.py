@@ -133,6 +133,7 @@ class NestBuilder:
         self._scalars: dict[Scalar, Scalar] = {}
         self._rows: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
         self._contracted: set[Root] = set()
+        self._named: set[Root] = set()
         self._index_values: dict[Scalar, Scalar] = {}
 
     def build(self, nest: Loop) -> list[Nest]:
@@ -153,6 +154,7 @@ class NestBuilder:
         self._scalars = {}
         self._rows = {}
         self._contracted = set()
+        self._named = set()
         self._contract_all(nest, nest, ())
         units = list(self._pieces_of_nest(nest))
         scratch = tuple(row for row, _ in self._rows.values())
@@ -176,8 +178,19 @@ class NestBuilder:
         for child in loop.children:
             if isinstance(child, Loop):
                 self._contract_all(nest, child, path)
-            elif not child.output:
+                continue
+            if not child.output:
                 self._contract(nest, child, path)
+            if child in self._contracted or self._is_read_inside(loop, child):
+                self._named.add(child)
+
+    def _is_read_inside(self, loop: Loop, root: Root) -> bool:
+        """Whether loops inside read a value of a row, which LLVM would load in each iteration."""
+        if loop.vectorisable or not isinstance(root, Elements) or root.part:
+            return False
+        if self.target.lanes_are_threads:
+            return False  # not measured
+        return any(each in loop.roots for each in self.readers.get(root.target, ()))
 
     def _contract(self, nest: Loop, root: Root, path: tuple[Loop, ...]) -> None:
         """Contract a value that only its nest reads: to locals, or else to a row."""
@@ -331,6 +344,7 @@ class NestBuilder:
 
     def _children(self, loop: Loop, lanes: int, outermost: bool) -> Iterator[Statement]:
         """The statements of an iteration."""
+        outside = dict(self._scalars)
         together: list[Elements] = []
         for child in loop.children:
             if isinstance(child, Elements):
@@ -346,6 +360,7 @@ class NestBuilder:
             elif isinstance(child, Emitted):
                 yield from child.statements
         yield from self._roots(together, lanes)
+        self._scalars = outside
 
     def _may_join(self, before: Sequence[Elements], root: Elements, lanes: int) -> bool:
         """Whether the folds of a root may share a loop with those of the roots before it.
@@ -397,20 +412,18 @@ class NestBuilder:
 
     def _results(self, root: Elements, values: Sequence[Scalar]) -> Iterator[Statement]:
         """Name or store the elements of a root."""
-        if root in self._contracted:
-            names: list[Scalar] = []
-            named: list[Scalar] = []
-            for (position, _), value in zip(root.elements, values, strict=True):
-                element = load(root.target, position)
-                if value.args and value.op != "load":
-                    name = local(root.target.dtype, root.target.name)
-                    names.append(name)
-                    named.append(value)
-                    self._scalars[element] = name
-                else:
-                    self._scalars[element] = value  # a zero remains a constant
+        if root in self._named:
+            elements = [load(root.target, position) for position, _ in root.elements]
+            names = {
+                value: local(root.target.dtype, root.target.name)
+                for value in values
+                if value.args and value.op != "load"
+            }
             if names:
-                yield Let(tuple(names), tuple(named))
+                yield Let(tuple(names.values()), tuple(names))
+            values = [names.get(value, value) for value in values]  # a zero remains a constant
+            self._scalars.update(zip(elements, values, strict=True))
+        if root in self._contracted:
             return
         target, dropped = self._rows.get(root.target, (root.target, ()))
         for (position, _), value in zip(root.elements, values, strict=True):

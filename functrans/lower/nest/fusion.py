@@ -38,7 +38,8 @@ class Fusion(NamedTuple):
     few_stores: int = 1000
     """The same for elements of joins: many stores to one array take superlinear time."""
     long_row: int = 64
-    """The length of rows for which scalar work once for each row does not matter."""
+    """The length of rows for which scalar work once for each row does not matter, if loops along
+    the row follow. Without these, a loop over all rows computes vectors of them."""
     unrelated_rows: bool = False
     """Whether loops over rows are fused that share no data, to save a launch. If that is slow, a
     grid distributes them again."""
@@ -144,8 +145,12 @@ class _Fusion:
         """The positions of the nests that compute parts of joins."""
         self.reads: dict[Buffer, int] = {}
         """The position of the last read of each buffer."""
+        self.last: set[Root] = set()
+        """The roots whose values lead to none that has more loops."""
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
+        if not self.target.lanes_are_threads:
+            self.last = _without_inner_loops(roots)
         for root in roots:
             self._add(root)
             for source in root.loads:
@@ -223,7 +228,7 @@ class _Fusion:
             return False
         deeper = len(root.loops) > depth + 1
         if not deeper:
-            if not _keeps_vectors(loop, root):
+            if not _keeps_vectors(loop, root, root in self.last):
                 return False
             loop.add(root)
             return True
@@ -268,7 +273,21 @@ def _is_loop_independent(root: Root, maker: Root, depth: int) -> bool:
     )
 
 
-def _keeps_vectors(loop: Loop, root: Root) -> bool:
+def _without_inner_loops(roots: Sequence[Root]) -> set[Root]:
+    """The roots whose values lead to none that has more loops, like logarithms of rows' sums."""
+    depths: dict[Buffer, int] = {}
+    found = set()
+    for root in reversed(roots):
+        own = len(root.loops)
+        deepest = max(own, depths.get(root.target, 0))
+        if deepest == own:
+            found.add(root)
+        for source in root.loads:
+            depths[source] = max(deepest, depths.get(source, 0))
+    return found
+
+
+def _keeps_vectors(loop: Loop, root: Root, is_last: bool) -> bool:
     """Whether a root may join a loop without losing vectorisation."""
     target = loop.target
     by_rows = root.vectorises_folds(target)
@@ -279,7 +298,9 @@ def _keeps_vectors(loop: Loop, root: Root) -> bool:
         return _may_go_serial(loop, trip_count(root))
     if root.has_strided_folds(target):
         return False  # each sum would make strided loads
-    return loop.row >= target[Fusion].long_row or root.node_count <= target[Materialisation].cheap
+    if root.node_count <= target[Materialisation].cheap:
+        return True
+    return loop.row >= target[Fusion].long_row and not is_last
 
 
 def _may_go_serial(loop: Loop, length: int) -> bool:

@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.lazily import Lazy, lazy
+from functrans.lazily import lazy
 from functrans.ops import dependence
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
-    Matrices,
     above,
     batch_together,
     beside,
@@ -132,30 +129,13 @@ def _matrix_function(
     return whole, along
 
 
-WRITTEN_OUT = 4
-"""The most rows of matrices whose exponentials are straight-line code. With more rows, such code
-takes seconds to compile: SciPy computes these exponentials, up to the size from which loops do."""
-
-
-def _compiled(rule: Lazy, blocks: int) -> Emit:
-    """The compiled form, which computes exponentials of matrices with ``blocks`` times the rows."""
-    form = decomposed(rule)
-
-    def applies(eqn: Eqn, target: Any) -> bool:
-        rows = blocks * eqn.inputs[0].aval.shape[-1]
-        is_short = rows <= WRITTEN_OUT or rows > target[Matrices].largest
-        return is_short and form.applies(eqn, target)
-
-    return form._replace(applies=applies)
-
-
 expm_p, expm_frechet_p = _matrix_function(
     "expm",
     lambda a: _expm(a) if a.size else np.zeros_like(a),
     far_apart,
     (
-        _compiled(lazy("functrans.ops.linalg.compiled.exponentials:expm"), 1),
-        _compiled(lazy("functrans.ops.linalg.compiled.exponentials:frechet"), 2),
+        decomposed(lazy("functrans.ops.linalg.compiled.exponentials:expm")),
+        decomposed(lazy("functrans.ops.linalg.compiled.exponentials:frechet")),
     ),
 )
 logm_p, logm_frechet_p = _matrix_function("logm", _logarithms, regular)

@@ -22,7 +22,7 @@ from functrans.ir.types import Aval, Shape, is_complex, real_dtype
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import reshape, transpose_p
+from functrans.ops.arrays.structural import reduce_sum, reshape, transpose_p
 from functrans.ops.compiled.pairs import (
     Composition,
     Pair,
@@ -37,6 +37,7 @@ from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj_p, imag_p, interleave_p, join_p, real_p
 from functrans.ops.linalg.compiled.blas import counts, sides
 from functrans.ops.linalg.contraction import Axes, dot_general
+from functrans.ops.reductions.cumulative import cumsum
 from functrans.optimise.conditions import has_complex
 from functrans.optimise.machine.complex_products import (
     FEWEST_TERMS,
@@ -156,15 +157,18 @@ def _results(
         return values.read(atom)
 
     for eqn in graph.eqns:
-        product = None
+        found: Any = None
         if in_place and eqn.primitive is dot_general and is_complex(eqn.inputs[0].aval.dtype):
             origins = [_origin(atom, read, graph.makers) for atom in eqn.inputs]
             with at_source_of(eqn):
-                product = _of_stored_matrix(eqn, origins)
-                if product is None and eqn.outputs[0] in needed:
-                    product = _of_matrices(eqn, origins)
-        if product is not None:
-            results: Sequence[Any] = [_from_pair(product)]
+                found = _of_stored_matrix(eqn, origins)
+                if found is None and eqn.outputs[0] in needed:
+                    found = _of_matrices(eqn, origins)
+        elif in_place and eqn.primitive in (reduce_sum, cumsum):
+            with at_source_of(eqn):
+                found = _of_stored_terms(eqn, read(eqn.inputs[0]))
+        if found is not None:
+            results: Sequence[Any] = [_from_pair(found)]
         else:
             results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
         values.update(zip(eqn.outputs, results, strict=True))
@@ -184,6 +188,15 @@ def _read_as_a_whole(graph: Graph) -> set[Atom]:
         for atom in eqn.inputs:
             parts.setdefault(atom, set()).update(read)
     return {atom for atom, read in parts.items() if len(read) == 2}
+
+
+def _of_stored_terms(eqn: Eqn, terms: Any) -> _Complex | None:
+    """The sums of an array in memory: those of its parts, as real numbers along a last axis."""
+    if not isinstance(terms, _Complex) or terms.stored is None:
+        return None
+    assert eqn.primitive.batch is not None
+    sums, _ = eqn.primitive.batch([terms.stored], [terms.stored.ndim - 1], **eqn.params)
+    return _Complex(interleaved=sums)
 
 
 class _Origin(NamedTuple):

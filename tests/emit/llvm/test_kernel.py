@@ -116,6 +116,13 @@ def test_places_in_a_row_are_loaded_singly_where_that_is_faster(dtype):
         assert ("masked.gather" in written) == gathers
 
 
+def test_elements_of_a_small_table_are_loaded_singly_where_that_is_faster():
+    table = buffer("t", F8, (const(9, INDEX),))
+    value = load(table, (bounded(load(P, (K,)), const(9, INDEX)),))
+    loop = For(K, ZERO, N, (Store(Y, (K,), value),), lanes=8, repeatable=True)
+    assert "masked.gather" not in emit(Kernel((table, P, Y), 1, (loop,)), {"loads"})
+
+
 def test_a_vector_loop_does_not_store_to_one_place():
     with pytest.raises(AssertionError, match="stores to one place"):
         vector_loop(load(X, (K,)), position=ZERO)

@@ -146,3 +146,16 @@ def test_rows_without_room_make_loops_serial_however_deep(shape):
     expected = [np.roll(np.sin(np.roll(np.sin(row), 1) + 0.1), 1) + 0.1 for row in x]
     assert status == 0
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_number_that_is_stored_for_others_stays_in_a_local_for_its_row():
+    x = RNG.standard_normal((20, LONG))
+
+    def shifted(x):
+        most = np.max(x, axis=1)
+        return most, np.exp(x - most[:, None])
+
+    lowered = jit(shifted).lower(x)
+    assert "operations on in0, max" in str(lowered.schedule())
+    for found, expected in zip(jit(shifted)(x), shifted(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from functrans.loop.nodes import fold
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, sqrt
 from functrans.loop.statements import Call, buffer, load
 from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.select.root import Emitted
@@ -167,3 +167,27 @@ def test_a_part_is_written_after_the_last_reader_of_what_was_there():
     (i,) = p.loops((ROWS,))
     p.roots.append(root(a, (i,), load(b, (i,)) + 1.0, part=True))
     assert p.nests() == [(COLUMNS, "a"), (ROWS, "b"), (None, "c"), (ROWS, "a")]
+
+
+def logarithms(p, source, **about):
+    def value(i):
+        found = load(source, (i,))
+        for _ in range(9):
+            found = sqrt(found + 1.0)
+        return found
+
+    return p.add("log", (ROWS,), value, **about)
+
+
+def test_functions_of_the_sums_of_rows_are_computed_in_vectors_of_rows():
+    p = Program()
+    total = p.add("sum", (ROWS,), lambda i: row_sum(X, i))
+    logarithms(p, total, output=True)
+    assert p.nests() == [(ROWS, "sum"), (ROWS, "log")]
+
+
+def test_they_stay_with_their_rows_if_a_loop_along_these_reads_them():
+    p = Program()
+    log = logarithms(p, p.add("sum", (ROWS,), lambda i: row_sum(X, i)))
+    p.add("row", (ROWS, COLUMNS), lambda i, j: load(X, (i, j)) - load(log, (i,)), output=True)
+    assert p.nests() == [(ROWS, "sum", "log", (COLUMNS, "row"))]

@@ -27,7 +27,7 @@ def calls_numpy(f, *args):
     return "call NumPy" in jit(f).lower(*args).schedule()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 12])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 12])
 def test_errors_are_those_of_the_squarings(n):
     a = RNG.normal(size=(n, n))
     assert not calls_numpy(linalg.expm, a)
@@ -56,7 +56,7 @@ def test_as_exact_as_scipy(a):
 
 
 @pytest.mark.dear
-@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.parametrize("n", [3, 6, 9])
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_the_diagonal_of_a_triangle_keeps_its_digits(n):
     # squared 50 times, what is wrong in the last digit would be wrong in the second

@@ -377,3 +377,8 @@ def test_running_bits_and_truths(name):
         jit(getattr(np, f"bitwise_{name}").accumulate)(x + 0.5)
     truths = jit(getattr(np, f"logical_{name}").accumulate)(x[0] + 0.5)
     np.testing.assert_array_equal(truths, getattr(np, f"logical_{name}").accumulate(x[0] + 0.5))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_sums_of_minus_zeros_are_minus_zeros(axis):
+    assert np.signbit(jit(lambda x: np.cumsum(x, axis))(np.full((3, 2), -0.0))).all()

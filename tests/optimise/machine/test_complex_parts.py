@@ -210,3 +210,12 @@ def test_special_numbers_spread_as_in_four_products(number):
         im = a.real @ b.imag + a.imag @ b.real
     np.testing.assert_allclose(found.real, re, 1e-12, 1e-12)
     np.testing.assert_allclose(found.imag, im, 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("sums", [np.cumsum, np.sum])
+def test_sums_of_stored_numbers_leave_their_parts_together(sums, axis):
+    graph = legalised(trace(lambda z: sums(z, axis))(Z), CPU)
+    assert len(graph.eqns) == 1
+    for mean in (lambda z: sums(z, axis), lambda z: np.abs(sums(z, axis) / 3) + sums(z * z, axis)):
+        np.testing.assert_allclose(jit(mean)(Z), mean(Z), rtol=1e-14, atol=1e-14)

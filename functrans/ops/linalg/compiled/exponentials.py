@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import Aval
+from functrans.loop.target import Target
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import broadcast_to, expand_axes, reduce_sum, zeros_like
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, reduce_sum, zeros, zeros_like
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
 from functrans.ops.compiled.places import Index, whole
@@ -25,7 +26,15 @@ from functrans.ops.control.while_loop import While
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.floats import binary_exponent
 from functrans.ops.linalg.factorisations import solve_p
-from functrans.ops.linalg.matrices import above, beside, columns_of, identity, product, rows_of
+from functrans.ops.linalg.matrices import (
+    Matrices,
+    above,
+    beside,
+    columns_of,
+    identity,
+    product,
+    rows_of,
+)
 from functrans.ops.reductions.reduce import reduce_max, reduce_or
 from functrans.trace.stage import rewrite
 
@@ -50,16 +59,21 @@ FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
 """The least norm for which this term can matter, if no summands of the power cancel."""
 
 
+WRITTEN_OUT = 4
+"""The most rows of matrices whose exponentials are straight-line code: that of more rows takes
+seconds to compile."""
+
+
 def expm(at: Emission) -> None:
     """Exponentials of real matrices."""
     rules: dict[int, Callable[[Any], Any]] = {1: np.exp, 2: _of_two_rows}
-    rule = rules.get(at.eqn.inputs[0].aval.shape[-1], _exponential)
+    rule = rules.get(at.eqn.inputs[0].aval.shape[-1], _exponential(at.target))
     inline(at, lambda a: [rule(a)])
 
 
 def frechet(at: Emission) -> None:
     """Fréchet derivatives of exponentials, as blocks of exponentials of block matrices."""
-    inline(at, lambda a, e: [_derivative(a, e)])
+    inline(at, lambda a, e: [_derivative(a, e, _exponential(at.target))])
 
 
 def _of_two_rows(a: Any) -> Any:
@@ -105,10 +119,10 @@ def _as_matrix(x: Any) -> Any:
     return expand_axes(x, (x.ndim, x.ndim + 1))
 
 
-def _derivative(a: Any, e: Any) -> Any:
+def _derivative(a: Any, e: Any, exponential: Callable[[Any], Any]) -> Any:
     n = a.shape[-1]
     own, other = (_size(x) for x in (a, e))
-    whole = _exponential(above(beside(a, e * (own / other)), beside(zeros_like(a), a)))
+    whole = exponential(above(beside(a, e * (own / other)), beside(zeros_like(a), a)))
     return columns_of(rows_of(whole, 0, n), n, 2 * n) * (other / own)
 
 
@@ -117,7 +131,27 @@ def _size(x: Any) -> Any:
     return expand_axes(select(largest == 0, 1, largest), (x.ndim - 2, x.ndim - 1))
 
 
-def _exponential(a: Any) -> Any:
+def _exponential(target: Target) -> Callable[[Any], Any]:
+    """The rule for matrices of more than two rows.
+
+    Zeros are appended to matrices of more rows than are written out, until loops compute them.
+    """
+    rows = target[Matrices].largest + 1
+
+    def padded(a: Any) -> Any:
+        n = a.shape[-1]
+        if not WRITTEN_OUT < n < rows:
+            return _squared_approximant(a)
+        right, below = (
+            zeros((*a.shape[:-2], *shape), a.dtype) for shape in ((n, rows - n), (rows - n, rows))
+        )
+        whole = _squared_approximant(above(beside(a, right), below))
+        return columns_of(rows_of(whole, 0, n), 0, n)
+
+    return padded
+
+
+def _squared_approximant(a: Any) -> Any:
     one = identity(a.shape[-1], a.dtype)
     # scaled as the norm requires, so that no power overflows
     most = np.maximum(binary_exponent(_norm(a) / LARGEST), 0)

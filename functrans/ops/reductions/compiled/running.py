@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, identity, index
+import numpy as np
+
+from functrans.loop.nodes import INDEX, ZERO, as_index, identity, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
+
+MOST_TOTALS = 4
+"""The most elements after an axis for which each has an accumulator in a register."""
 
 
 class _Pass(NamedTuple):
@@ -44,21 +50,30 @@ def emit(op: str, at: Emission) -> None:
     position = (*loops[:axis], here, *loops[axis + 1 :])
     before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify, at.target)
     own = _Pass(op, target, loops, axis, position, before, value)
-    statements = carried(own) if axis == aval.ndim - 1 else row_by_row(own, at.simplify)
-    at.call(statements)
+    few = not before and prod(aval.shape[axis + 1 :]) <= MOST_TOTALS
+    by_rows = axis < aval.ndim - 1 and not few
+    at.call(row_by_row(own, at.simplify) if by_rows else carried(own, at.simplify))
 
 
-def carried(own: _Pass) -> tuple[Statement, ...]:
-    """A scan along the last axis, with the accumulator in a local."""
-    dtype = own.target.dtype
-    total = local(dtype, "total")
-    new = Scalar(own.op, (total, own.value), dtype)
-    step = (*own.before, Assign((total,), (new,)), Store(own.target, own.position, total))
-    start = Let((total,), (const(identity(own.op, dtype), dtype),))
-    rows = nest(own.loops[:-1], (start, *nest(own.loops[-1:], step)))
+def carried(own: _Pass, simplify: Simplifier) -> tuple[Statement, ...]:
+    """A scan along the last axis, or one before few elements, with accumulators in locals."""
+    dtype, after = own.target.dtype, own.loops[own.axis + 1 :]
+    # minus zero is added to minus zero without a change of sign
+    first = -0.0 if own.op == "add" and dtype.kind == "f" else identity(own.op, dtype)
+    starts, steps, stores = [], [], []
+    for each in np.ndindex(*(loop.attribute[2] for loop in after)):
+        place = dict(zip(after, map(as_index, each), strict=True))
+        *position, value = simplify.substitute([*own.position, own.value], place)
+        total = local(dtype, "total")
+        starts.append((total, const(first, dtype)))
+        steps.append((total, Scalar(own.op, (total, value), dtype)))
+        stores.append(Store(own.target, tuple(position), total))
+    step = (*own.before, Assign(*zip(*steps, strict=True)), *stores)
+    start = Let(*zip(*starts, strict=True))
+    rows = nest(own.loops[: own.axis], (start, *nest([own.loops[own.axis]], step)))
     # rows are divided among threads
     return tuple(
-        replace(each, parallel=True) if isinstance(each, For) and len(own.loops) > 1 else each
+        replace(each, parallel=True) if isinstance(each, For) and own.axis else each
         for each in rows
     )
 
