@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from functrans.errors import ShapeError
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import current
 from functrans.ir.types import Shape
@@ -24,7 +25,7 @@ __all__ = [
     "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
     "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
-    "made", "operand", "shape_of", "traced_copy",
+    "made", "operand", "shape_of", "traced_copy", "vector",
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
@@ -37,6 +38,14 @@ def array(x: Any) -> Any:
     """Convert as `np.asarray` does: Python numbers, traced or not, have a dtype then."""
     x = asarray(x)
     return astype(x, x.dtype) if isinstance(x, Tracer) and x._variable.aval.weak else x
+
+
+def vector(x: Any, name: str) -> Any:
+    """Convert to an array that must have one axis."""
+    x = array(x)
+    if x.ndim != 1:
+        raise ShapeError(f"{name} must be a vector, not an array of shape {x.shape}")
+    return x
 
 
 def operand(x: Any) -> Any:

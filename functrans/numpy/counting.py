@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known, vector
 from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
@@ -164,7 +164,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     >>> jit(lambda x: np.bincount(x, length=3))(np.array([0, 2, 2, 9]))
     array([1, 0, 2])
     """
-    positions = array(x)
+    positions = vector(x, "x of np.bincount")
     if positions.dtype.kind == "b":
         positions = astype(positions, np.uint8)
     value = known(positions)

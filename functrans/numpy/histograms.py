@@ -104,7 +104,7 @@ def histogram(
     count = edges.shape[0] - 1
     place = searchsorted(edges, x, "right") - astype(equal(x, edges[-1]), INDEX)
     # values outside the edges are counted in two extra bins, which are dropped
-    counted = _added(place, count + 2, x.shape, weights)[1:-1]
+    counted = _added(place, count + 2, array(a).shape, weights)[1:-1]
     if not density:
         return counted, edges
     widths = astype(edges[1:] - edges[:-1], np.float64)
@@ -117,12 +117,12 @@ def _added(place: Any, size: int, shape: tuple[int, ...], weights: Any) -> Any:
     A NaN belongs to the last bin, since it is sorted last.
     """
     if weights is None:
-        ones = filled(shape, 1, INDEX)
+        ones = filled(place.shape, 1, INDEX)
         return scatter_add(filled((size,), 0, INDEX), ones, place, axes=(0,), unique=False)
-    given = flat(array(weights))
+    given = array(weights)
     if given.shape != shape:
         raise ValueError("weights should have the same shape as a.")
-    exact = astype(given, np.promote_types(given.dtype, np.float64))
+    exact = astype(flat(given), np.promote_types(given.dtype, np.float64))
     sums = scatter_add(filled((size,), 0, exact.dtype), exact, place, axes=(0,), unique=False)
     return astype(sums, given.dtype)
 

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
-from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known, vector
 from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any as any_along
@@ -84,7 +84,7 @@ def compress(
     With ``size``, excess slices are dropped, and missing ones filled.
     """
     x, axis = along(array(a), axis)
-    truths = array(condition)
+    truths = vector(condition, "the condition of np.compress")
     if size is None:
         taken = np.flatnonzero(_known(truths, "compress"))
         for place in taken[taken >= x.shape[axis]]:
@@ -214,7 +214,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 @answers(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The insertion points of values in a sorted vector, or in one that ``sorter`` sorts."""
-    row, values = array(a), array(v)
+    row, values = vector(a, "a of np.searchsorted"), array(v)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:

@@ -8,7 +8,17 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, real_dtype
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, known, operand
+from functrans.numpy.arrays import (
+    array,
+    astype,
+    axes_of,
+    axis_of,
+    flat,
+    inexact,
+    known,
+    operand,
+    vector,
+)
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
@@ -133,7 +143,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if axis is not None and np.ndim(axis):
         axes = tuple(axis_of(i, x.ndim) for i in axis)
     spacings = list(varargs) or [1.0]
-    if len(spacings) == 1:
+    if len(spacings) == 1 and np.ndim(spacings[0]) == 0:
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
@@ -203,17 +213,17 @@ def _slope_of_even(x: Any, step: Any, axis: int, edge_order: int) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule."""
     values = array(y)
-    axis = axis_of(axis, values.ndim)
+    own = axis_of(axis, values.ndim)
     if x is None:
         steps: Any = dx
     else:
         steps = array(x)
         steps = diff(steps, axis=0 if steps.ndim == 1 else axis)
         if steps.ndim == 1:
-            steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != axis))
-    size = max(0, values.shape[axis] - 1)
-    start = min(1, values.shape[axis])
-    pairs = read_along(values, axis, start, size) + read_along(values, axis, 0, size)
+            steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != own))
+    size = max(0, values.shape[own] - 1)
+    start = min(1, values.shape[own])
+    pairs = read_along(values, own, start, size) + read_along(values, own, 0, size)
     return sum(steps * pairs / 2.0, axis)
 
 
@@ -299,9 +309,10 @@ def cov(
     weights: Any = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
-            if known(np.any(array(given) < 0)):
+            given = vector(given, f"{name} of np.cov")
+            if known(np.any(given < 0)):
                 raise ValueError(f"{name} cannot be negative")
-            weights = array(given) if weights is None else weights * array(given)
+            weights = given if weights is None else weights * given
     mean = average(x, 1, weights)
     total: Any = x.shape[1] if weights is None else sum(weights)
     if weights is None or ddof == 0:
