@@ -33,6 +33,8 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     """Pack the truth values of elements into bytes."""
     _check_order(bitorder)
     x, axis = along(array(a), axis)
+    if x.dtype.kind not in "biu":
+        raise TypeError("Expected an input array of integer or boolean data type")
     bits = move_axis(x != 0, axis, -1 % x.ndim)
     last, whole = bits.ndim - 1, bits.shape[-1] // 8
     rest = read_along(bits, last, 8 * whole, bits.shape[-1] % 8)
@@ -115,7 +117,10 @@ def _required(index: Any, size: int, failure: int) -> Any:
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """Convert flat indices to multi-dimensional indices."""
     sizes = tuple(operator.index(n) for n in np.atleast_1d(shape))
-    position = _required(astype(array(indices), INDEX), prod(sizes), OUTSIDE_OF_SHAPE)
+    given = array(indices)
+    if given.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    position = _required(astype(given, INDEX), prod(sizes), OUTSIDE_OF_SHAPE)
     return tuple(
         remainder(position // stride, size)
         for size, stride in zip(sizes, _strides(sizes, order), strict=True)

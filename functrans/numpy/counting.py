@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known, vector
+from functrans.numpy.arrays import (
+    INDEX,
+    array,
+    astype,
+    axes_of,
+    check_castable,
+    filled,
+    flat,
+    known,
+    vector,
+)
 from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
@@ -167,6 +177,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     positions = vector(x, "x of np.bincount")
     if positions.dtype.kind == "b":
         positions = astype(positions, np.uint8)
+    check_castable(positions, INDEX, "safe")
     value = known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")

@@ -139,6 +139,8 @@ def _check_kind(kind: Any) -> None:
 def _check_places(x: Any, kth: Any, axis: Any) -> None:
     """Raise for partition indices that are out of bounds."""
     x = array(x)
+    if array(kth).dtype.kind not in "biu":
+        raise TypeError("Partition index must be integer")
     size = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
     # NumPy accepts any indices for an empty array
     places = known(array(kth)) if x.size else None

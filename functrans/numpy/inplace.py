@@ -23,6 +23,7 @@ from functrans.numpy.arrays import (
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
+from functrans.numpy.reductions import mask as mask_of
 from functrans.numpy.reductions import truth
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.elementwise.choice import maximum, select
@@ -64,7 +65,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not fits:
         check_castable(source, dst.dtype, casting)
     new = setitem(dst, ..., in_dtype(src, dst.dtype))
-    assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
+    assign(dst, new if where is True else select(mask_of(where), new, dst), "np.copyto")
 
 
 @answers(np.put, views=True)

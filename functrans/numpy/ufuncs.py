@@ -77,7 +77,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
     result = constant(result)  # the operands are plain
     if where is not True:
         result = cast(result, out.dtype, f"{_written(name)} with out=")
-        result = select(reductions.truth(where), result, out)
+        result = select(reductions.mask(where), result, out)
     if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
