@@ -83,9 +83,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to masked elements the values at the same positions."""
     check_assignable(a, "np.putmask")
+    if np.size(mask) != a.size:
+        raise ValueError("putmask: mask and data must be the same size")
     new = converted(values, a.dtype)
     if new.size:
-        assign(a, select(truth(mask), resize(new, a.shape), a), "np.putmask")
+        assign(
+            a, select(reshape(truth(mask), shape=a.shape), resize(new, a.shape), a), "np.putmask"
+        )
 
 
 @answers(np.place, views=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_bfloat16
@@ -142,14 +142,13 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Any:
     else:
         count = operator.index(axes)
         x_axes, y_axes = list(range(-count, 0)), list(range(count))
-    x_axes = [normalize_axis_index(a, x.ndim) for a in x_axes]
-    y_axes = [normalize_axis_index(a, y.ndim) for a in y_axes]
+    x_axes, y_axes = normalize_axis_tuple(x_axes, x.ndim), normalize_axis_tuple(y_axes, y.ndim)
     if [x.shape[a] for a in x_axes] != [y.shape[a] for a in y_axes]:
         raise ShapeError(
-            f"shape-mismatch for sum: axes {tuple(x_axes)} of an array of shape {x.shape}, axes "
-            f"{tuple(y_axes)} of one of shape {y.shape}{located(user_source())}"
+            f"shape-mismatch for sum: axes {x_axes} of an array of shape {x.shape}, axes "
+            f"{y_axes} of one of shape {y.shape}{located(user_source())}"
         )
-    return dot_general(x, y, contract=(tuple(x_axes), tuple(y_axes)), batch=((), ()))
+    return dot_general(x, y, contract=(x_axes, y_axes), batch=((), ()))
 
 
 def kron(x: Any, y: Any) -> Any:
