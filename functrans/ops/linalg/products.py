@@ -137,12 +137,11 @@ def outer(x: Any, y: Any) -> Any:
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Any:
     """The product over pairs of axes: the last of ``x`` with the first of ``y``, or the given."""
     x, y = asarray(x), asarray(y)
-    if np.iterable(axes):
-        x_axes, y_axes = (list(a) if np.iterable(a) else [a] for a in axes)
-    else:
+    if not np.iterable(axes):
         count = operator.index(axes)
-        x_axes, y_axes = list(range(-count, 0)), list(range(count))
-    x_axes, y_axes = normalize_axis_tuple(x_axes, x.ndim), normalize_axis_tuple(y_axes, y.ndim)
+        axes = (range(-count, 0), range(count))
+    of_x, of_y = axes
+    x_axes, y_axes = normalize_axis_tuple(of_x, x.ndim), normalize_axis_tuple(of_y, y.ndim)
     if [x.shape[a] for a in x_axes] != [y.shape[a] for a in y_axes]:
         raise ShapeError(
             f"shape-mismatch for sum: axes {x_axes} of an array of shape {x.shape}, axes "
