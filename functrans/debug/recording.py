@@ -10,6 +10,7 @@ import numpy as np
 from functrans.api.compile import Jitted, jit
 from functrans.ir.graph import Eqn, Graph, prune
 from functrans.ir.observe import Observer, observed
+from functrans.ir.types import describe
 from functrans.ops.elementwise.stop import named
 from functrans.run.call.failures import by_numpy
 from functrans.trace.tracer import Tracer
@@ -42,7 +43,8 @@ def name(x: Any, name: str, /) -> Any:
     """
     if not isinstance(name, str):
         raise TypeError(
-            f"debug.name takes a value and its name, a string: {type(name).__name__} is none"
+            f"debug.name takes a value and then its name, a string, not {describe(name)}: "
+            "write debug.name(x, 'x')"
         )
     places, structure = tree.flatten_with_path(x)
     return structure.unflatten(

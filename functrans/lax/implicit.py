@@ -204,8 +204,13 @@ def custom_root(
     for function, role in ((f, "f"), (solve, "solve"), (tangent_solve, "tangent_solve")):
         check_function(function, role, "custom_root")
 
+    def checked(g: Function, y: Any) -> Any:
+        found, name = flattened(tangent_solve(g, y), "a solution"), "tangent_solve of custom_root"
+        _check_like(flattened(y, "y"), found.structure, found.avals, name, "its second argument")
+        return found.structure.unflatten(found.leaves)
+
     def derivative_solve(g: Function, y: Any) -> Any:
-        return custom_linear_solve(g, y, tangent_solve, tangent_solve)
+        return custom_linear_solve(g, y, checked, checked)
 
     found = _root(
         f, initial_guess, solve if has_aux else lambda f, x: (solve(f, x), ()), derivative_solve,

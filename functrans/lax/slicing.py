@@ -232,6 +232,12 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
     ]
 
 
+def _integers(x: Any, name: str) -> Any:
+    if x.dtype.kind not in "biu":
+        raise DtypeError(f"{name} are integers, not {x.dtype}{located(user_source())}")
+    return astype(x, _INDEX)
+
+
 def _inside(start: Any, extent: int, size: int) -> Any:
     last = extent - size
     if not holds_tracer(start):
@@ -243,7 +249,7 @@ def _inside(start: Any, extent: int, size: int) -> Any:
         return 0
     if start.dtype.kind == "u":  # the largest uint64 would become negative
         start = minimum(astype(start, np.uint64), np.uint64(last))
-    start = astype(start, _INDEX)
+    start = _integers(start, "start indices")
     from_front = select(less(start, 0), start + extent, start)
     return maximum(minimum(from_front, last), 0)
 
@@ -351,7 +357,7 @@ def _by_segment(
             f"the shape {ids.shape}{located(user_source())}"
         )
     count = _number_of_segments(ids) if num_segments is None else operator.index(num_segments)
-    ids = astype(ids, _INDEX)
+    ids = _integers(ids, "segment_ids")
     outside = np.logical_or(less(ids, 0), greater_equal(ids, count))
     # ignored rows go to an extra segment, which is dropped
     places = select(outside, count, ids)

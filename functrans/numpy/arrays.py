@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from functrans.errors import ShapeError
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import current
 from functrans.ir.types import Shape
@@ -24,8 +25,7 @@ __all__ = [
     "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
     "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
-    "made", "operand", "shape_of", "starting", "traced_copy",
-    "vector",
+    "made", "operand", "shape_of", "starting", "traced_copy", "vector",
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
@@ -40,18 +40,17 @@ def array(x: Any) -> Any:
     return astype(x, x.dtype) if isinstance(x, Tracer) and x._variable.aval.weak else x
 
 
+def vector(x: Any, name: str) -> Any:
+    """Convert to an array that must have one axis."""
+    x = array(x)
+    if x.ndim != 1:
+        raise ShapeError(f"{name} must be a vector, not an array of shape {x.shape}")
+    return x
+
+
 def operand(x: Any) -> Any:
     """Convert to an array, except for Python numbers, which stay weakly typed."""
     return x if isinstance(x, (bool, int, float, complex)) else asarray(x)
-
-
-def vector(x: Any) -> Any:
-    """The array itself; raises in NumPy's words unless it has one axis."""
-    if x.ndim != 1:
-        raise ValueError(
-            f"object {'too deep' if x.ndim else 'of too small depth'} for desired array"
-        )
-    return x
 
 
 def common_dtype(*operands: Any) -> np.dtype[Any]:

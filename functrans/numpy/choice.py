@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import broadcast_shape, is_complex, is_inexact
-from functrans.numpy.arrays import array, astype, common_dtype, flat, known, operand
+from functrans.numpy.arrays import (
+    INDEX,
+    array,
+    astype,
+    check_castable,
+    common_dtype,
+    flat,
+    known,
+    operand,
+)
 from functrans.numpy.define import answers, sizing
 from functrans.numpy.inplace import check_assignable
-from functrans.numpy.reductions import all, truth
+from functrans.numpy.reductions import all, mask, truth
 from functrans.numpy.sized import nonzero_places
 from functrans.ops.arrays.shape import stack
 from functrans.ops.elementwise import complex_numbers
@@ -111,7 +120,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     dtype = common_dtype(*choices, default)
     result = astype(array(default), dtype)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
-        result = select_p(array(condition), astype(array(choice), dtype), result)
+        result = select_p(mask(condition, "condlist"), astype(array(choice), dtype), result)
     return result
 
 
@@ -119,6 +128,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
     """For each element, the choice with the given index."""
     number, parts = array(a), [operand(choice) for choice in choices]
+    check_castable(number, INDEX, "safe")
     if mode == "wrap":
         number = number % len(parts)
     elif mode == "clip":

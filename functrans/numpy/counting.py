@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known, vector
+from functrans.numpy.arrays import (
+    INDEX,
+    array,
+    astype,
+    axes_of,
+    check_castable,
+    filled,
+    flat,
+    known,
+    vector,
+)
 from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
@@ -165,11 +175,12 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     >>> jit(lambda x: np.bincount(x, length=3))(np.array([0, 2, 2, 9]))
     array([1, 0, 2])
     """
-    positions = vector(array(x))
+    positions = vector(x, "x of np.bincount")
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
         positions = astype(positions, np.uint8)
+    check_castable(positions, INDEX, "safe")
     value = known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")
@@ -184,7 +195,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if weights is None or (length is None and not positions.size):  # no elements: integers
         added = filled(positions.shape, 1, INDEX)
     else:
-        added = vector(array(weights))
+        added = vector(weights, "weights of np.bincount")
         if added.dtype.kind == "c":
             raise TypeError(
                 f"Cannot cast array data from {added.dtype!r} to dtype('float64') according to the "

@@ -86,9 +86,7 @@ def compress(
     With ``size``, excess slices are dropped, and missing ones filled.
     """
     x, axis = along(array(a), axis)
-    truths = array(condition)
-    if truths.ndim != 1:
-        raise ValueError("condition must be a 1-d array")
+    truths = vector(condition, "the condition of np.compress")
     if size is None:
         taken = np.flatnonzero(_known(truths, "compress"))
         for place in taken[taken >= x.shape[axis]]:
@@ -142,7 +140,7 @@ def _check_kind(kind: Any) -> None:
 
 def _check_places(x: Any, kth: Any, axis: Any, kind: Any) -> None:
     """Raise for partition indices that are out of bounds, and for what NumPy refuses."""
-    x, places = array(x), known(kth)
+    x, places = array(x), known(array(kth))
     size = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
     if places is None:
         return
@@ -219,12 +217,11 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 @answers(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The insertion points of values in a sorted vector, or in one that ``sorter`` sorts."""
-    row, values = array(a), array(v)
-    vector(row)
+    row, values = vector(a, "a of np.searchsorted"), array(v)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:
-        order = vector(array(sorter))
+        order = vector(sorter, "sorter of np.searchsorted")
         if order.size != row.size:
             raise ValueError("sorter.size must equal a.size")
         row = gather(row, order, axes=(0,))

@@ -23,6 +23,7 @@ from functrans.numpy.arrays import (
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
+from functrans.numpy.reductions import mask as mask_of
 from functrans.numpy.reductions import truth
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.elementwise.choice import maximum, select
@@ -64,7 +65,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not fits:
         check_castable(source, dst.dtype, casting)
     new = setitem(dst, ..., in_dtype(src, dst.dtype))
-    assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
+    assign(dst, new if where is True else select(mask_of(where), new, dst), "np.copyto")
 
 
 @answers(np.put, views=True)
@@ -82,9 +83,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to masked elements the values at the same positions."""
     check_assignable(a, "np.putmask")
+    if np.size(mask) != a.size:
+        raise ValueError("putmask: mask and data must be the same size")
     new = converted(values, a.dtype)
     if new.size:
-        assign(a, select(truth(mask), resize(new, a.shape), a), "np.putmask")
+        assign(
+            a, select(reshape(truth(mask), shape=a.shape), resize(new, a.shape), a), "np.putmask"
+        )
 
 
 @answers(np.place, views=True)

@@ -222,6 +222,11 @@ def multi_dot(arrays: Any) -> Any:
     parts = [array(x) for x in arrays]
     if len(parts) < 2:
         raise ValueError("Expecting at least two arrays.")
+    for i, x in enumerate(parts):
+        if x.ndim != 2 and (x.ndim != 1 or 0 < i < len(parts) - 1):
+            raise ShapeError(
+                f"multi_dot takes matrices, and vectors first or last; [{i}] has shape {x.shape}"
+            )
     shapes = [(1, x.size) if i == 0 and x.ndim == 1 else x.shape for i, x in enumerate(parts)]
     order = _cheapest((*(shape[0] for shape in shapes), parts[-1].shape[-1]))
 

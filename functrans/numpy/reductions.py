@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
 from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, starting
 from functrans.numpy.define import answers
@@ -66,7 +66,7 @@ def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     if where is True or where is None:
         return x
     otherwise = otherwise if hasattr(otherwise, "dtype") else np.array(otherwise).astype(x.dtype)
-    return broadcast_to(select(array(where), x, otherwise), shape=x.shape)
+    return broadcast_to(select(mask(where), x, otherwise), shape=x.shape)
 
 
 def _folded(
@@ -230,6 +230,16 @@ def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 # -- truth -----------------------------------------------------------------------------------------
 
 
+def mask(where: Any, name: str = "where=") -> Any:
+    """Convert to truth values; arrays of numbers are refused, which may be meant as weights."""
+    x = truth(where)
+    if getattr(where, "dtype", x.dtype).kind != "b":
+        raise DtypeError(
+            f"{name} takes truth values, not {where.dtype}: write a comparison, as x != 0"
+        )
+    return x
+
+
 def truth(x: Any) -> Any:
     """Whether each element is not 0."""
     x = array(x)
@@ -259,7 +269,7 @@ def _count(x: Any, axes: Axes, where: Any) -> Any:
     """The number of averaged elements; an array if there is a mask."""
     if where is True or where is None:
         return product_of(x.shape[axis] for axis in axes)
-    return reduce_sum(astype(broadcast_to(array(where), shape=x.shape), np.int64), axes=axes)
+    return reduce_sum(astype(broadcast_to(mask(where), shape=x.shape), np.int64), axes=axes)
 
 
 def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:

@@ -72,15 +72,17 @@ def _slid(x: Any, y: Any, mode: Any, backwards: bool) -> Any:
 @answers(np.convolve)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     """The convolution of two vectors."""
-    given = (array(x) if np.ndim(x) else flat(array(x)) for x in (a, v))
-    x, y = sorted(map(vector, given), key=lambda x: -x.size)
+    # NumPy takes numbers for vectors, but only here
+    given = [flat(array(x)) if np.ndim(x) == 0 else x for x in (a, v)]
+    x, y = (vector(each, f"{name} of np.convolve") for name, each in zip("av", given, strict=True))
+    x, y = sorted((x, y), key=lambda x: -x.size)
     return _slid(x, y, mode, backwards=True)
 
 
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """The correlation of two vectors."""
-    x, y = vector(array(a)), conj(vector(array(v)))
+    x, y = vector(a, "a of np.correlate"), conj(vector(v, "v of np.correlate"))
     if x.size >= y.size:
         return _slid(x, y, mode, backwards=False)
     return views.unlinked(views.flip(_slid(y, x, mode, backwards=False), 0))
@@ -143,7 +145,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if axis is not None and np.ndim(axis):
         axes = tuple(axis_of(i, x.ndim) for i in axis)
     spacings = list(varargs) or [1.0]
-    if len(spacings) == 1:
+    if len(spacings) == 1 and np.ndim(spacings[0]) == 0:
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
@@ -213,17 +215,17 @@ def _slope_of_even(x: Any, step: Any, axis: int, edge_order: int) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule."""
     values = array(y)
-    axis = axis_of(axis, values.ndim)
+    own = axis_of(axis, values.ndim)
     if x is None:
         steps: Any = dx
     else:
         steps = array(x)
         steps = diff(steps, axis=0 if steps.ndim == 1 else axis)
         if steps.ndim == 1:
-            steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != axis))
-    size = max(0, values.shape[axis] - 1)
-    start = min(1, values.shape[axis])
-    pairs = read_along(values, axis, start, size) + read_along(values, axis, 0, size)
+            steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != own))
+    size = max(0, values.shape[own] - 1)
+    start = min(1, values.shape[own])
+    pairs = read_along(values, own, start, size) + read_along(values, own, 0, size)
     return sum(steps * pairs / 2.0, axis)
 
 
@@ -232,8 +234,7 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """Piecewise linear interpolation at ``x`` of points in ascending order."""
-    at, places, values = array(x), array(xp), array(fp)
-    vector(places), vector(values)
+    at, places, values = array(x), vector(xp, "xp of np.interp"), vector(fp, "fp of np.interp")
     if places.size == 0:
         raise ValueError("array of sample points is empty")
     if places.size != values.size:
@@ -308,9 +309,10 @@ def cov(
     weights: Any = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
-            if known(np.any(array(given) < 0)):
+            given = vector(given, f"{name} of np.cov")
+            if known(np.any(given < 0)):
                 raise ValueError(f"{name} cannot be negative")
-            weights = array(given) if weights is None else weights * array(given)
+            weights = given if weights is None else weights * given
     mean = average(x, 1, weights)
     total: Any = x.shape[1] if weights is None else sum(weights)
     if weights is None or ddof == 0:

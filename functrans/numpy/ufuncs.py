@@ -77,7 +77,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
     result = constant(result)  # the operands are plain
     if where is not True:
         result = cast(result, out.dtype, f"{_written(name)} with out=")
-        result = select(reductions.truth(where), result, out)
+        result = select(reductions.mask(where), result, out)
     if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
@@ -296,7 +296,10 @@ def _reduceat(
     axis = axis_of(axis, x.ndim)
     rows = np.moveaxis(astype(x, _accumulator(ufunc, x) if dtype is None else dtype), axis, 0)
     starts = np.asarray(indices)
-    ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
+    try:
+        ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
+    except IndexError as error:  # it would seem to be the library's own
+        raise IndexError(*error.args) from None
     starts = starts.astype(INDEX)
     # a segment ends where the next one starts, but has one element if that is not after it
     ends = np.maximum(starts + 1, np.append(starts[1:], len(rows)))

@@ -112,16 +112,16 @@ def restore() -> None:
 
 _SOURCE = """
 def around({variables}):
-    def asking(*args, **kwargs):
-        answer = "what is called"
-        return {answered}
-        {variables}
+    def asking(*args, **kwargs): answer = "what is called"; return {answered}; {variables}
     return asking
 """
 
 
 def _calling(answer: Function, like: CodeType) -> CodeType:
-    """Code that calls ``answer``, with the name and position of the code that it replaces."""
+    """Code that calls ``answer``, with the name and position of the code that it replaces.
+
+    It is one line, which tracebacks show as the first one of the function.
+    """
     code = _asking(like.co_freevars, bool(like.co_flags & inspect.CO_GENERATOR))
     return code.replace(
         co_consts=tuple(answer if x == "what is called" else x for x in code.co_consts),

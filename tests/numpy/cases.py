@@ -226,6 +226,7 @@ CONTRACTION = [
             "np.interp(a, np.cumsum(b), b)", "np.interp(a, np.cumsum(b), b, left=0.0, right=b[0])",
             "np.interp(a, np.cumsum(b), b, period=2.0)", "np.trapezoid(a)", "np.trapezoid(a, b)",
             "np.trapezoid(a, dx=0.1)", "np.cov(a, b)", "np.corrcoef(a, b)", "np.polyval(a, b)",
+            "np.trapezoid(a, np.outer([1, 2], b))", "np.polyadd(a[:1], b[None])",
             "np.cov(a, aweights=b)", "np.cov(a)", "np.gradient(a, np.cumsum(b))",
             "np.gradient(a, np.array([9, 7, 4, 3, 1], np.uint8))",
             "np.ediff1d(a, to_begin=b[0], to_end=b[:2])", "np.diff(a, prepend=b[0])",

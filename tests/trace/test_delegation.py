@@ -146,6 +146,13 @@ def test_errors_of_the_users_show_scipys_place():
     assert any("scipy" in frame.filename for frame in frames)
 
 
+def test_a_traceback_shows_the_line_that_defines_the_function():
+    with pytest.raises(ValueError, match="do not fit") as caught:
+        grad(lambda y: CubicSpline(TIMES, y)(0.5))(np.ones(2))
+    lines = [frame.line for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert any(line.startswith("def __init__(self, x, y") for line in lines)
+
+
 def test_frames_of_functions_with_closures_can_be_read():
     names = set()
 

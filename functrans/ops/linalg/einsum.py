@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -44,7 +45,9 @@ def einsum(*operands: Any) -> Any:
     try:
         steps = _steps(text, tuple(x.shape for x in arrays))
     except (ValueError, KeyError) as error:
-        raise ShapeError(f"einsum: {error}{located(user_source())}") from None
+        # opt_einsum, as NumPy, exchanges the sizes of the operand and of previous ones
+        words = re.sub(r"\((\d+)\)(.*)\((\d+)\)", r"(\3)\2(\1)", str(error))
+        raise ShapeError(f"einsum: {words}{located(user_source())}") from None
     x, first = arrays[0], steps[0]
     if len(arrays) == 1 and set(*first.inputs) == set(first.output) and isinstance(x, Tracer):
         return _view(x, first)

@@ -377,6 +377,7 @@ def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:
 def matrix_power(a: Any, n: int) -> Any:
     """The product of ``n`` copies of each matrix, or of their inverses if it is negative."""
     a = asarray(a)
+    check_square(a, "matrix_power")
     exponent = operator.index(n)
     if exponent < 0:
         a, exponent = inv(a), -exponent

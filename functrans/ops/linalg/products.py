@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_bfloat16
@@ -137,19 +137,17 @@ def outer(x: Any, y: Any) -> Any:
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Any:
     """The product over pairs of axes: the last of ``x`` with the first of ``y``, or the given."""
     x, y = asarray(x), asarray(y)
-    if np.iterable(axes):
-        x_axes, y_axes = (list(a) if np.iterable(a) else [a] for a in axes)
-    else:
+    if not np.iterable(axes):
         count = operator.index(axes)
-        x_axes, y_axes = list(range(-count, 0)), list(range(count))
-    x_axes = [normalize_axis_index(a, x.ndim) for a in x_axes]
-    y_axes = [normalize_axis_index(a, y.ndim) for a in y_axes]
+        axes = (range(-count, 0), range(count))
+    of_x, of_y = axes
+    x_axes, y_axes = normalize_axis_tuple(of_x, x.ndim), normalize_axis_tuple(of_y, y.ndim)
     if [x.shape[a] for a in x_axes] != [y.shape[a] for a in y_axes]:
         raise ShapeError(
-            f"shape-mismatch for sum: axes {tuple(x_axes)} of an array of shape {x.shape}, axes "
-            f"{tuple(y_axes)} of one of shape {y.shape}{located(user_source())}"
+            f"shape-mismatch for sum: axes {x_axes} of an array of shape {x.shape}, axes "
+            f"{y_axes} of one of shape {y.shape}{located(user_source())}"
         )
-    return dot_general(x, y, contract=(tuple(x_axes), tuple(y_axes)), batch=((), ()))
+    return dot_general(x, y, contract=(x_axes, y_axes), batch=((), ()))
 
 
 def kron(x: Any, y: Any) -> Any:

@@ -38,7 +38,7 @@ def extended(x: Any, widths: Sequence[tuple[int, int]], mode: str, cval: Any) ->
     """Pad an array according to a boundary mode."""
     check_mode(mode)
     check_constant(cval, x)
-    name = _NUMPYS[mode]
+    name = _NUMPYS[mode] if x.size else "constant"
     return pad(x, widths, name, **({"constant_values": cval} if name == "constant" else {}))
 
 

@@ -64,6 +64,7 @@ LINEAR = {
     },
     "gaussian_filter1d-sigma": (
         lambda s, x, d: s.gaussian_filter1d(x, d, radius=3, order=1), (x, np.array(1.3))),
+    "gaussian_filter-empty": (lambda s, x: s.gaussian_filter(x[:0], 1.0), (m,)),
     "gaussian_filter": (lambda s, x: s.gaussian_filter(x, (1.0, 0.5), (0, 1)), (m,)),
     "gaussian_filter-axes": (
         lambda s, x: s.gaussian_filter(x, 1.0, mode="wrap", axes=(1,), truncate=2.0), (m,)),
