@@ -44,7 +44,10 @@ def vector(x: Any, name: str) -> Any:
     """Convert to an array that must have one axis."""
     x = array(x)
     if x.ndim != 1:
-        raise ShapeError(f"{name} must be a vector, not an array of shape {x.shape}")
+        depth = "too deep" if x.ndim else "of too small depth"
+        raise ShapeError(
+            f"object {depth} for desired array: {name} must be a vector, and has shape {x.shape}"
+        )
     return x
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import DtypeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
 from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known, vector
@@ -86,7 +86,9 @@ def compress(
     With ``size``, excess slices are dropped, and missing ones filled.
     """
     x, axis = along(array(a), axis)
-    truths = vector(condition, "the condition of np.compress")
+    truths = array(condition)
+    if truths.ndim != 1:
+        raise ShapeError(f"condition must be a 1-d array, not one of shape {truths.shape}")
     if size is None:
         taken = np.flatnonzero(_known(truths, "compress"))
         for place in taken[taken >= x.shape[axis]]:

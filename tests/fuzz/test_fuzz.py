@@ -104,7 +104,7 @@ def test_a_fault_of_the_planner_is_found(monkeypatch):
     real = running.row_by_row
     monkeypatch.setattr(running, "row_by_row", lambda *given: real(*given)[1:])
     with pytest.raises(PlanError, match=r"read before it is written|is not written"):
-        jit(lambda x: np.cumsum(x, axis=0) + 41.0)(np.ones((4, 3)))
+        jit(lambda x: np.cumsum(x, axis=0) + 41.0)(np.ones((4, 8)))
 
 
 @pytest.mark.full

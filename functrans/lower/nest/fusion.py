@@ -16,7 +16,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.select.materialise import Materialisation
-from functrans.lower.select.root import Elements, Emitted, Root, extent_of, fold_steps
+from functrans.lower.select.root import Contraction, Elements, Emitted, Root, extent_of, fold_steps
 from functrans.records import dataclass
 
 
@@ -300,7 +300,9 @@ def _keeps_vectors(loop: Loop, root: Root, is_last: bool) -> bool:
         return False  # each sum would make strided loads
     if root.node_count <= target[Materialisation].cheap:
         return True
-    return loop.row >= target[Fusion].long_row and not is_last
+    if is_last and not any(isinstance(each, Contraction) for each in loop.roots):
+        return False  # a loop over all rows computes vectors of it
+    return loop.row >= target[Fusion].long_row
 
 
 def _may_go_serial(loop: Loop, length: int) -> bool:
