@@ -206,7 +206,8 @@ def in_parts(loop: For, simplify: Simplifier) -> tuple[Statement, ...]:
         own = index(loop.index.attribute[0], count)
         values = {loop.index: from_terms({own: 1} if count > 1 else {}, start)}
         body = substituted(loop.body, values, simplify)
-        one = For(own, ZERO, const(count, INDEX), body, lanes, repeatable=True, whole=True)
+        flags = {"repeatable": loop.repeatable, "whole": True}
+        one = For(own, ZERO, const(count, INDEX), body, lanes, **flags)
         made += [one] if count > 1 else body
         start += count
     return tuple(made)

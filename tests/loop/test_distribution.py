@@ -1,8 +1,10 @@
 """Distributed loops store the same values, in the order of their dependences."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from functrans.loop.distribution import Levels, distributed, in_levels
+from functrans.loop.distribution import Levels, distributed, in_levels, in_parts
 from functrans.loop.fusion import Joining
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, where
@@ -175,3 +177,12 @@ def test_vectors_do_not_overlap_if_the_rest_is_one():
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 16), (4, 4)] * 3
     made = steps(loop(*CHAIN), limits=ALWAYS._replace(longest_apart=19))
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 20)] * 3
+
+
+def test_vectors_of_sums_are_not_repeatable():
+    """Whole vectors are never repeated, but what they promise has to hold, too."""
+    sums = Store(D, (I,), at(X), "add")
+    made = in_parts(loop(*CHAIN), Simplifier())
+    assert [each.repeatable for each in made] == [True, True]
+    made = in_parts(replace(loop(*CHAIN, sums), repeatable=False), Simplifier())
+    assert [(each.repeatable, each.whole) for each in made] == [(False, True)] * 2
