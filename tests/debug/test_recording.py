@@ -83,7 +83,7 @@ def test_it_prints():
     assert repr(debug.record(np.sin)(1.0)) == (
         "nothing has a name: write debug.name(x, 'x') in the function"
     )
-    with pytest.raises(TypeError, match=r"debug.name takes a value and then its name, a string, not 1.0"):
+    with pytest.raises(TypeError, match=r"takes a value and then its name, a string, not 1\.0"):
         debug.name("h", 1.0)
 
 
