@@ -124,7 +124,9 @@ def traced_form(
         try:
             result = implementation(*args, **kwargs)
         except SLIPS as error:
-            raise_theirs(error, model, args, kwargs)
+            own = beyond_numpy.get(model, ())
+            theirs = {name: x for name, x in kwargs.items() if name not in own}
+            raise_theirs(error, model, args, theirs)
             raise
         if isinstance(result, Tracer) and result._variable.aval.weak:
             # NumPy's functions never return weakly typed numbers

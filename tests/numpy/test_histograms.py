@@ -106,3 +106,8 @@ def test_numbers_beyond_the_traced_counts_are_answered_in_words_of_bincount(dtyp
     )
     with pytest.raises(ValueError, match=words):
         count(np.array([0, 7], dtype))
+
+
+def test_what_numpy_says_does_not_concern_our_own_keywords():
+    with pytest.raises(TypeError, match="use 0 instead of None for minlength"):
+        jit(lambda x: fnp.bincount(x, minlength=None, length=5)).lower(np.arange(3))
