@@ -233,7 +233,7 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
 
 
 def _integers(x: Any, name: str) -> Any:
-    if x.dtype.kind not in "biu":
+    if x.dtype.kind not in "iu":
         raise DtypeError(f"{name} are integers, not {x.dtype}{located(user_source())}")
     return astype(x, _INDEX)
 

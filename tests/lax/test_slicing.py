@@ -112,6 +112,11 @@ def test_what_does_not_fit_is_refused():
         lax.dynamic_slice(x, (0, 0), 2)
     with pytest.raises(errors.DtypeError, match=r"^a start index is an integer, not 1\.5"):
         lax.dynamic_slice_in_dim(x, 1.5, 1)
+    for start in (True, np.array(True)):
+        with pytest.raises(
+            errors.DtypeError, match=r"^(a start index is an integer|start indices)"
+        ):
+            jit(lambda x, i: lax.dynamic_slice(x, (i,), (2,))).lower(np.arange(5.0), start)
 
 
 SEGMENTS = {
