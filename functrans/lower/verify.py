@@ -192,19 +192,14 @@ class _Plan:
 
     def _check_offsets(self, step: Step) -> None:
         """Check that the temporaries of a kernel are in the arena, and do not overlap."""
-        columns = self.plan.columns
-        ranges = sorted(
-            {
-                columns[one].record if one in columns else one: (
-                    *self.plan.memory_of(one),
-                    one.name,
-                )
-                for one in step.buffers
-                if one in self.plan.offsets
-            }.values()
-        )
+        ranges: dict[object, tuple[int, int, str]] = {}  # one for each record
+        for one in step.buffers:
+            if one in self.plan.offsets:
+                column = self.plan.columns.get(one)
+                whole = one if column is None else column.record
+                ranges[whole] = *self.plan.memory_of(one), one.name
         end = 0
-        for start, stop, name in ranges:
+        for start, stop, name in sorted(ranges.values()):
             if start < end or stop > self.plan.arena:
                 raise Fault(f"the memory of {name} in the arena is not its own")
             end = max(end, stop)

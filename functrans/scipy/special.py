@@ -280,16 +280,15 @@ ivp = _nth_derivative("ivp", _bessel.iv, 1)
 kvp = _nth_derivative("kvp", _bessel.kv, 1, factor=-1)
 
 
-def _spherical(name: str, kind: str) -> Any:
+def _spherical(name: str, kind: str, keeps_float32: bool = False) -> Any:
     from_order = getattr(spherical, name)
 
     def function(n: Any, z: Any, derivative: bool = False) -> Any:
         given = array(z)
         z = double(given)
         result = spherical.slopes[name](n, z) if derivative else from_order(n, z)
-        # SciPy computes only this one of float32 in float32
-        narrow = name == "spherical_kn" and given.dtype == np.float32
-        return astype(result, given.dtype) if narrow else result
+        is_narrow = keeps_float32 and given.dtype == np.float32
+        return astype(result, given.dtype) if is_narrow else result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.
@@ -314,7 +313,8 @@ def _spherical(name: str, kind: str) -> Any:
 spherical_jn = _spherical("spherical_jn", "first")
 spherical_yn = _spherical("spherical_yn", "second")
 spherical_in = _spherical("spherical_in", "first (modified)")
-spherical_kn = _spherical("spherical_kn", "second (modified)")
+# SciPy computes the others of float32 in float64
+spherical_kn = _spherical("spherical_kn", "second (modified)", keeps_float32=True)
 
 
 def _riccati(name: str, spherical_name: str) -> Any:
