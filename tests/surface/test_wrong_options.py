@@ -56,7 +56,8 @@ def fault(namespace, option, call):
 
 
 @pytest.mark.parametrize("namespace", QUICK, ids=lambda n: n.NAME)
-def test_options_that_are_refused(namespace):
+def test_options_that_are_refused(namespace, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # `np.save` and its kind write files, also with wrong options
     calls = {**tables(namespace)["CALLS"], **tables(namespace)["KNOWN"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
