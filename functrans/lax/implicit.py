@@ -219,10 +219,22 @@ def custom_root(
     return found if has_aux else found[0]
 
 
+def root_found(f: Function, root: Any, tangent_solve: Function) -> Any:
+    """A root that has been found, with its derivative: `custom_root` without a solver.
+
+    ``f`` is traced with the values of the root, so it may branch on them.
+    """
+    return _root(f, root, lambda _, x: (x, ()), tangent_solve, "custom_root", at_guess=True)[0]
+
+
 def _root(
-    f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, operation: str
-) -> tuple[Any, Any]:
-    """``(root, aux)``, as ``solve(f, initial_guess)`` finds them; ``operation`` is for messages."""
+    f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, operation: str,
+    at_guess: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """``(root, aux)``, as ``solve(f, initial_guess)`` finds them; ``operation`` is for messages.
+
+    If ``at_guess``, ``f`` is traced with the values of the guess.
+    """
     model = "initial_guess" if operation == "custom_root" else "b"
     aux_structure: list[Structure] = []
     guess = flattened(initial_guess, model)
@@ -233,7 +245,8 @@ def _root(
         if not is_inexact(aval.dtype):
             raise CustomRuleError(f"{model}{path} of {operation} must be a float, not {aval}")
     # captured values of f become arguments, so that the rule receives their tangents
-    body = staged(f, argument, avals, operation, "f")
+    at = converted(guess.leaves, avals) if at_guess else None
+    body = staged(f, argument, avals, operation, "f", at=at)
     _check_like(like, body.result, body.graph.out_avals, f"f of {operation}", model)
 
     def residual(captures: Any, x: Any) -> Any:

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.arguments import as_array, aval_of_leaf, leaf_names, name_of
+from functrans.api.arguments import (
+    as_array,
+    aval_of_leaf,
+    known_values,
+    leaf_names,
+    name_of,
+)
 from functrans.api.flat import Flat
 from functrans.errors import BranchError, CarryError, DtypeError
 from functrans.ir.graph import Graph, Var
@@ -96,9 +102,9 @@ def check_function(
 def staged(
     function: Callable[..., Any], structure: Structure, avals: Sequence[Aval], kind: str, name: str,
     varying: Sequence[Names] | None = None, names: Callable[[Any], list[str]] | None = None,
-    own: str = "",
+    own: str = "", at: Sequence[Any] | None = None,
 ) -> Body:  # fmt: skip
-    """Trace ``function(*structure.unflatten(tracers))`` without values.
+    """Trace ``function(*structure.unflatten(tracers))``, with values only if ``at`` gives them.
 
     ``kind`` is the operation of which the function is a part, ``name`` its name in messages.
     ``varying`` are the enclosing named axes along which the arguments vary. ``names`` gives the
@@ -116,7 +122,8 @@ def staged(
 
     flat = Flat(function, structure, name, result_name)
     if scope() is None or varying is None:
-        traced = stage(flat, avals, kind=kind, name=argument)
+        values = None if at is None else known_values(at)
+        traced = stage(flat, avals, kind=kind, name=argument, values=values, operands=at)
         return Body(traced.graph, traced.captures, flat.result)
 
     traced = stage(declaring(flat, varying), avals, kind=kind, name=argument)

@@ -16,6 +16,7 @@ from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.lazily import lazy
 from functrans.numpy.define import refuse
+from functrans.scipy.along_a_path import on_a_path_if_needed
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
 from functrans.trace.delegation import own
@@ -52,12 +53,16 @@ def within_traces(path: str) -> Callable[[Function], Function]:
 
 
 def or_scipys(path: str, ours: Function) -> Function:
-    """Our function or class; SciPy's where ours refuses a call and no argument is traced."""
+    """Our function or class; SciPy's where ours refuses a call and no argument is traced.
+
+    If a function that is an argument branches on values, ours runs along the path of the call.
+    """
     scipys = lazy(path)
+    attempt = on_a_path_if_needed(ours)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return ours(*args, **kwargs)
+            return attempt(*args, **kwargs)
         except FunctransError as refusal:
             try:
                 return own(scipys.resolve())(*args, **kwargs)

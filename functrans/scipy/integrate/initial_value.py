@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.lax.branches import cond
-from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.ops.indexing.at import at
+from functrans.scipy.along_a_path import cond, while_loop
 from functrans.scipy.define import double
 from functrans.scipy.inside import arguments, refuse_options, within_traces
 from functrans.scipy.integrate.path import (
@@ -361,7 +361,7 @@ def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
         # returned the array would copy all rows
         row = np.where(steps, total, progress.count)
         progress = _Progress(*cond(steps, step, interpolate, progress))
-        return progress, ys.at[row].set(progress.y)
+        return progress, at(ys)[row].set(progress.y)
 
     def only_steps(pair: Any) -> Any:
         return step(pair[0]), pair[1]

@@ -9,11 +9,10 @@ import numpy as np
 
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.lax.loops import while_loop
-from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.scipy.along_a_path import scan, while_loop
 from functrans.scipy.integrate.runge_kutta import Problem, State, before, within_step
 from functrans.scipy.optimize.scalar import brentq
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.lowered import eval_shape
-from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
+from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.ops.indexing.at import at
+from functrans.scipy.along_a_path import at_each, eval_shape, while_loop
 from functrans.scipy.inside import (
     arguments,
     check_one_of,
@@ -74,7 +74,7 @@ class _Parts(NamedTuple):
 def _rule(f: Integrand, left: Any, right: Any) -> tuple[Any, Any]:
     """The integral over one part, and an estimate of its error."""
     half = (right - left) / 2
-    values = vmap(f)((left + right) / 2 + half * NODES)
+    values = at_each(f)((left + right) / 2 + half * NODES)
     weigh = [1] * (values.ndim - 1)
     kronrod, gauss = KRONROD.reshape(-1, *weigh), GAUSS.reshape(-1, *weigh)
     integral = half * np.sum(kronrod * values, axis=0)
@@ -112,16 +112,16 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
         whole = np.max(np.abs(np.sum(parts.integral, axis=0)))
         total = np.sum(np.maximum(parts.error, 0.0))
         worst = np.argmax(parts.error)
-        width = parts.right[worst] - parts.left[worst]
+        width = take(parts.right, worst) - take(parts.left, worst)
         # a node must not be rounded to the end of the interval, where f may be infinite
-        divisible = width > _NARROWEST * parts.right[worst]
+        divisible = width > _NARROWEST * take(parts.right, worst)
         rough = (total > np.maximum(epsabs, epsrel * whole)) & (parts.count < limit) & divisible
-        return rough | (parts.error[worst] == np.inf)
+        return rough | (take(parts.error, worst) == np.inf)
 
     def integrate(parts: _Parts) -> _Parts:
         worst = np.argmax(parts.error)
-        a, b = parts.left[worst], parts.right[worst]
-        is_new = parts.error[worst] == np.inf
+        a, b = take(parts.left, worst), take(parts.right, worst)
+        is_new = take(parts.error, worst) == np.inf
         end = np.where(is_new, b, (a + b) / 2)
         integral, error = _rule(f, a, end)
         error = np.minimum(error, _GREATEST)
@@ -129,10 +129,10 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
         # the right half is integrated later; without a division, this writes what is there already
         half = np.where(is_new, worst, np.minimum(parts.count, size - 1))
         return _Parts(
-            left.at[half].set(np.where(is_new, a, end)),
-            right.at[half].set(b).at[worst].set(end),
-            parts.integral.at[worst].set(integral),
-            errors.at[half].set(np.inf).at[worst].set(error),
+            at(left)[half].set(np.where(is_new, a, end)),
+            at(at(right)[half].set(b))[worst].set(end),
+            at(parts.integral)[worst].set(integral),
+            at(at(errors)[half].set(np.inf))[worst].set(error),
             parts.count + ~is_new,
         )
 
@@ -170,12 +170,12 @@ def adaptive(
         left = np.where(left == 0.0, start, origin + length * left)
         right = np.where(right == 1.0, end, origin + length * right)
         half = (right - left) / 2
-        values = vmap(f)((left + right) / 2 + half * NODES)
+        values = at_each(f)((left + right) / 2 + half * NODES)
         return half * np.sum(KRONROD.reshape(-1, *[1] * (values.ndim - 1)) * values, axis=0)
 
     if count is not None:
         used_parts = parts.left[: int(count)], parts.right[: int(count)]
-        return np.sum(vmap(over)(*used_parts), axis=0), error
+        return np.sum(at_each(over)(*used_parts), axis=0), error
 
     def add(state: Any) -> Any:
         i, total = state

@@ -14,8 +14,7 @@ import numpy as np
 
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
-from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
+from functrans.scipy.along_a_path import custom_root, while_loop
 from functrans.scipy.integrate.runge_kutta import (
     Field,
     Method,

@@ -19,9 +19,9 @@ import numpy as np
 from functrans.api.derivatives import grad
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
-from functrans.lax.implicit import custom_root
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
+from functrans.scipy.along_a_path import custom_root
 from functrans.scipy.inside import arguments
 from functrans.scipy.optimize.scalar import dense_solve
 from functrans.scipy.optimize.vectors import Function, ends_of

@@ -13,10 +13,9 @@ import numpy as np
 
 from functrans.api.derivatives import grad
 from functrans.api.recompute import stop_gradient
-from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array
 from functrans.numpy.define import refuse
+from functrans.scipy.along_a_path import custom_root, while_loop
 from functrans.scipy.define import double, quotient
 from functrans.scipy.inside import check_tolerance, within_traces
 from functrans.scipy.optimize.scalar import (

@@ -22,8 +22,8 @@ from functrans.api.jacobians import jacobian
 from functrans.api.recompute import stop_gradient
 from functrans.errors import NotConvergedError, ShapeError, TracerConversionError
 from functrans.ir.types import Aval, describe
-from functrans.lax.implicit import custom_root
 from functrans.numpy.arrays import inexact
+from functrans.scipy.along_a_path import custom_root, on_a_path_if_needed
 from functrans.scipy.optimize.scalar import dense_solve
 from functrans.scipy.optimize.vectors import Function
 from functrans.scipy.sparse.linalg import bicgstab, cg, gmres, lgmres, minres, spsolve
@@ -107,6 +107,7 @@ def implicit(
     condition = _condition(equation, objective, residuals)
     tangent_solve = _linear_solver(linear_solve)
 
+    @on_a_path_if_needed
     def solution(start: Any, *parameters: Any) -> Any:
         _check_closure(solver)
         guess = inexact(start)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.jacobians import jacfwd
-from functrans.lax.loops import while_loop
+from functrans.scipy.along_a_path import while_loop
 from functrans.scipy.optimize.vectors import Function, largest
 
 

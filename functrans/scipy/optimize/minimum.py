@@ -14,11 +14,10 @@ from functrans.api.derivatives import grad, value_and_grad
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
-from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
+from functrans.scipy.along_a_path import custom_root, while_loop
 from functrans.scipy.define import double
 from functrans.scipy.inside import arguments, check_one_of, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of

@@ -14,11 +14,9 @@ import numpy as np
 
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.lax.branches import cond
-from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import known
+from functrans.scipy.along_a_path import cond, custom_root, while_loop
 from functrans.scipy.define import double, quotient
 from functrans.scipy.inside import arguments, check_tolerance, within_traces
 

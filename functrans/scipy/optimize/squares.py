@@ -14,12 +14,12 @@ from functrans.api.derivatives import grad, jvp
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
-from functrans.lax.implicit import custom_root
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.control.provided import provided
+from functrans.scipy.along_a_path import custom_root
 from functrans.scipy.define import double
 from functrans.scipy.inside import (
     check_one_of,

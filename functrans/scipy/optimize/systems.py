@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.jacobians import jacfwd
-from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
+from functrans.scipy.along_a_path import custom_root, while_loop
 from functrans.scipy.define import double
 from functrans.scipy.inside import arguments, check_one_of, refuse_options, within_traces
 from functrans.scipy.optimize.scalar import dense_solve, said_of

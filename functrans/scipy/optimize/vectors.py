@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.along_a_path import while_loop
 from functrans.scipy.define import double
 
 Function = Callable[..., Any]
