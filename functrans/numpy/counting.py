@@ -176,6 +176,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     array([1, 0, 2])
     """
     positions = vector(x, "x of np.bincount")
+    minlength = operator.index(minlength)
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
