@@ -11,14 +11,16 @@ import numpy as np
 from functrans.api.mapping import vmap
 from functrans.errors import TracerBoolError, TracerConversionError, TracerIndexError
 from functrans.ir.on_device import callers, holds_device
+from functrans.ir.primitive import current
 from functrans.ir.types import Shape
 from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.numpy.tables import NUMPYS_CALL
-from functrans.ops.arrays.shape import any_traced
+from functrans.ops.arrays.shape import any_traced, holds_tracer
 from functrans.ops.arrays.structural import broadcast_to, reshape
 from functrans.trace.delegation import own
+from functrans.tree import core as tree
 
 __all__ = ["vectorize"]
 
@@ -28,7 +30,11 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not any_traced(args, kwargs):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")
-        return own(NUMPYS_CALL)(self, *args, **kwargs)
+        if current.get() is None:
+            return own(NUMPYS_CALL)(self, *args, **kwargs)
+        result, reads_traced = _numpys(self, args, kwargs)
+        if not reads_traced:
+            return result
     places = [i for i in range(len(args)) if i not in self.excluded]
     names = [name for name in kwargs if name not in self.excluded]
     operands = [array(args[i]) for i in places] + [array(kwargs[name]) for name in names]
@@ -41,6 +47,22 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.pyfunc(*given, **named)
 
     return _mapped(function, operands, _core_ndims(self.signature, len(operands)), self.otypes)
+
+
+def _numpys(self: Any, args: Any, kwargs: Any) -> tuple[Any, bool]:
+    """NumPy's result for plain arguments, unless the function reads traced values (the flag)."""
+    reads_traced = False
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        nonlocal reads_traced
+        result = self.pyfunc(*args, **kwargs)
+        if not holds_tracer(result):
+            return result
+        reads_traced = True
+        return tree.map(lambda x: np.zeros(np.shape(x)), result)
+
+    numpys = np.vectorize(plain, self.otypes, None, self.excluded, self.cache, self.signature)
+    return own(NUMPYS_CALL)(numpys, *args, **kwargs), reads_traced
 
 
 class vectorize(np.vectorize):

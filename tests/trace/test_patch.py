@@ -124,6 +124,33 @@ def test_vectorize_of_rows():
         np.testing.assert_allclose(found, expected)
 
 
+CLOSURES = {
+    "branches": lambda a: np.sum(np.vectorize(lambda t: a * t if t > 1.5 else t)(X)),
+    "rows": lambda a: np.sum(np.vectorize(lambda r: a * r.sum(), signature="(n)->()")(X)),
+    "indices": lambda a: np.sum(
+        np.fromfunction(np.vectorize(lambda i, j: a * i if i > j else j), (2, 3))
+    ),
+    "two results": lambda a: np.sum(np.vectorize(lambda t: (a * t, t))(X)[0]),
+    "excluded": lambda a: np.sum(np.vectorize(lambda t, n: a * t * n, excluded=[1])(X, 3)),
+    "none": lambda a: a * np.sum(np.vectorize(lambda t: 2 * t)(X)),
+    "no elements": lambda a: a + np.sum(np.vectorize(lambda t: a * t, otypes=[float])(X[:0])),
+}
+"""Functions of plain values that may read a traced one."""
+
+
+@pytest.mark.parametrize("f", CLOSURES.values(), ids=CLOSURES)
+def test_vectorize_of_a_closure(f):
+    np.testing.assert_allclose(jit(f)(2.0), f(2.0))
+    check_grads(f, (2.0,), order=2)
+
+
+def test_vectorize_calls_a_function_of_plain_values_as_often_as_numpy():
+    calls = []
+    f = np.vectorize(lambda t: calls.append(t) or t, otypes=[float])
+    jit(lambda a: a * np.sum(f(X)))(2.0)
+    assert calls == list(X)
+
+
 # -- who sees it -----------------------------------------------------------------------------------
 
 
