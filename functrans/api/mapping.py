@@ -367,8 +367,7 @@ def _in_scope(
 
     def in_a_lane(*tracers: Any) -> list[Any]:
         with entered(Axis(name, size, tracers[-1])):
-            found: list[Any] = declared(*tracers)
-            return found
+            return declared(*tracers)
 
     return in_a_lane
 

@@ -115,8 +115,7 @@ def scan(
 
         def kept_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
             inner = checkpoint(lambda c, x: scan(f, c, x, count, reverse, unroll))
-            result: tuple[Any, Any] = inner(carry, x)
-            return result
+            return inner(carry, x)
 
         return _in_segments(kept_segment, init, xs, steps, reverse, checkpoint_every)
     return scan_for(f, init, xs, length, reverse, unroll, "scan")

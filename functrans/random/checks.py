@@ -220,8 +220,7 @@ def distribution(kind: _Kind = FLOAT) -> Callable[[Function], Function]:
 
         public.__doc__ = _with_common_entries(function.__doc__, most > 3, kind)
         found: Any = public
-        result: Function = found
-        return result
+        return found
 
     return define
 

@@ -289,8 +289,7 @@ def _owner_of(x: Any) -> Any:
 
 
 def _made_in(array: Assignable) -> Trace | None:
-    trace: Trace | None = vars(array).get("_made_in", lambda: None)()
-    return trace
+    return vars(array).get("_made_in", lambda: None)()
 
 
 def _check_made_here(array: Assignable) -> None:
@@ -334,8 +333,7 @@ def _elements(view: Assignable, memory: Array, numbers: Array) -> Array:
 
 
 def _address(x: Array) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
+    return x.__array_interface__["data"][0]
 
 
 def _view_of(base: Tracer, places: Array, writeable: bool) -> Tracer:
@@ -370,8 +368,7 @@ class Proxy(np.ndarray[Any, Any]):
 
 
 def _tracer_of(proxy: Any) -> Tracer:
-    tracer: Tracer = object.__getattribute__(proxy, "__dict__")["_tracer"]
-    return tracer
+    return object.__getattribute__(proxy, "__dict__")["_tracer"]
 
 
 def _forwarded_to_tracer(name: str) -> Callable[..., Any]:

@@ -224,7 +224,7 @@ class CoreDriver:
             raise _failed(self._api, status)
         name = stream_name.get()
         try:
-            return self._threads.streams[name]  # type: ignore[no-any-return]
+            return self._threads.streams[name]
         except (AttributeError, KeyError):
             made = self._made()
             vars(self._threads).setdefault("streams", {})[name] = made
@@ -233,7 +233,7 @@ class CoreDriver:
     def transfers(self) -> CoreStream:
         """The stream of this thread for copies from the host."""
         try:
-            return self._threads.transfers  # type: ignore[no-any-return]
+            return self._threads.transfers
         except AttributeError:
             made = self._threads.transfers = self._made()
             return made

@@ -92,8 +92,7 @@ def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any,
 
     equations = _stage_equations(problem.field, t, y, h)
     start = np.zeros((3, n), y.dtype)
-    found: tuple[Any, Any] = custom_root(equations, start, solve, dense_solve, has_aux=True)
-    return found
+    return custom_root(equations, start, solve, dense_solve, has_aux=True)
 
 
 def _implicit_step(problem: Problem, state: State) -> State:

@@ -177,8 +177,7 @@ for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_ar
 
 
 def _scipys(name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = own(getattr(scipy.sparse, name))
-    return function
+    return own(getattr(scipy.sparse, name))
 
 
 def _format(made: SparseMatrix, format: Any, dtype: Any = None) -> SparseMatrix:

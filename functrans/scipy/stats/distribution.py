@@ -283,7 +283,7 @@ def _formula(row: Row, method: str) -> Function:
     function = getattr(row, method)
     if function is None:
         _refuse(row, method, "it has no formula that can be differentiated")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _is_proper(row: Row, given: Arguments) -> Any:
