@@ -23,7 +23,7 @@ from functrans.ops.indexing.index import converted, setitem
 from functrans.ops.indexing.positions import open_mesh
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.assignable import Assignable, become_traced
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
@@ -41,7 +41,7 @@ def check_assignable(x: Any, name: str) -> None:
 def refuse_ndarray(name: str) -> NoReturn:
     """Raise because an ndarray cannot hold traced values."""
     raise TracerConversionError(
-        f"{name} is to store traced values in an ndarray{located(user_source())}, which would lose "
+        f"{name} is to store traced values in an ndarray{here()}, which would lose "
         "their derivatives.\n"
         "Make the array traced before: a = functrans.numpy.array(a)."
     )

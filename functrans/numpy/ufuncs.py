@@ -24,7 +24,7 @@ from functrans.ops.reductions import cumulative
 from functrans.ops.reductions.reduce import reduce_and, reduce_or, reduce_xor
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign, cast
 
@@ -60,7 +60,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         become_traced(out)
     if not isinstance(out, Tracer):
         raise TracerConversionError(
-            f"{_written(name)} is to store a traced result in an ndarray{located(user_source())}, "
+            f"{_written(name)} is to store a traced result in an ndarray{here()}, "
             "which would lose its derivative.\n"
             "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
             "a = functrans.numpy.array(a)."

@@ -25,7 +25,7 @@ from functrans.random import checks
 from functrans.random.continuous import gumbels, positive
 from functrans.random.keys import new_keys
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]
 
@@ -72,7 +72,7 @@ def categorical(
     if (*front, *own) != shape:
         raise ShapeError(
             f"the shape of {called} ends in that of logits without the axis, {own}"
-            f"{located(user_source())}, found {shape}"
+            f"{here()}, found {shape}"
         )
     count = logits.shape[axis]
     checks.check_enough(prod(front) if prod(own) else 0, count, replace, called, "categories")
@@ -303,8 +303,7 @@ def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.flo
     key, dtype = checks.checked_key(key, called), checks.checked_dtype(dtype, called, checks.COUNT)
     if np.ndim(p) == 0 or np.shape(p)[-1] == 0:
         raise ShapeError(
-            f"{called} takes a vector of probabilities{located(user_source())}, found one of "
-            f"shape {np.shape(p)}"
+            f"{called} takes a vector of probabilities{here()}, found one of shape {np.shape(p)}"
         )
     one = p[..., 0] if hasattr(p, "dtype") else np.asarray(p)[..., 0]
     return _multinomial(key, n, p, shape=checks.joint_shape(shape, called, n, one), dtype=dtype)

@@ -14,7 +14,7 @@ from functrans.random import checks
 from functrans.random.keys import new_keys
 from functrans.random.raw_bits import drawn_bits
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["bernoulli", "rademacher", "randint"]
@@ -56,7 +56,7 @@ def _integer(x: Any, name: str) -> Any:
     x = x if isinstance(x, Tracer) else np.asarray(x)
     if x.dtype.kind not in "iu":
         raise DtypeError(
-            f"random.randint takes integers as bounds{located(user_source())}, and {name} has "
+            f"random.randint takes integers as bounds{here()}, and {name} has "
             f"dtype {x.dtype}: round it, and convert it by astype(int)"
         )
     return x

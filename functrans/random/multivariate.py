@@ -15,7 +15,7 @@ from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.random.normal import normal_quantile
 from functrans.random import checks
 from functrans.random.reals import between, normal, standard_normal
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["multivariate_normal", "orthogonal", "truncated_normal"]
 
@@ -60,7 +60,7 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     if n is None or np.shape(cov)[-2:] != (n, n):
         raise ShapeError(
             f"{called} takes a mean of shape (..., n) and a covariance of shape (..., n, n)"
-            f"{located(user_source())}, found {np.shape(mean)} and {np.shape(cov)}"
+            f"{here()}, found {np.shape(mean)} and {np.shape(cov)}"
         )
     of_mean, of_cov = np.empty(np.shape(mean)[:-1]), np.empty(np.shape(cov)[:-2])
     shape = checks.joint_shape(shape, called, of_mean, of_cov)

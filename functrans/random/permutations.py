@@ -20,7 +20,7 @@ from functrans.random.integers import randint
 from functrans.random.keys import new_keys
 from functrans.random.raw_bits import drawn_bits
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["choice", "permutation", "shuffle"]
@@ -79,7 +79,7 @@ def _size(x: Any, what: str) -> int | None:
     if kind not in "iu" or int(x) < 0:
         found = x._aval if isinstance(x, Tracer) else x
         raise DtypeError(
-            f"{what} takes an array or the number of elements{located(user_source())}, found "
+            f"{what} takes an array or the number of elements{here()}, found "
             f"{found}: write an integer that is not negative, and not traced"
         )
     return int(x)
@@ -162,7 +162,7 @@ def choice(
         if np.shape(p) != (size,):
             raise ShapeError(
                 f"random.choice takes one probability for each of {size} elements"
-                f"{located(user_source())}, found p of shape {np.shape(p)}"
+                f"{here()}, found p of shape {np.shape(p)}"
             )
         positions = _weighted(
             key, p, shape=shape, replace=bool(replace), dtype=checks.float_dtype_of(p)

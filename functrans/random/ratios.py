@@ -15,7 +15,7 @@ from functrans.random.gamma_family import log_gammas
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
 from functrans.random.reals import standard_normal
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "t"]
 
@@ -72,8 +72,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) 
     key, dtype = checks.checked_key(key, called), checks.checked_dtype(dtype, called)
     if np.ndim(alpha) == 0:
         raise ShapeError(
-            f"{called} takes a vector of weights{located(user_source())}, found one number: write "
-            "np.full(n, alpha)"
+            f"{called} takes a vector of weights{here()}, found one number: write np.full(n, alpha)"
         )
     return _dirichlet(
         key, alpha, shape=checks.joint_shape(shape, called, alpha, less=1), dtype=dtype

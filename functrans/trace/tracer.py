@@ -20,7 +20,7 @@ from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
 from functrans.trace.replacement import for_cause, instead, of_builtin, purpose
-from functrans.trace.source import asks_for_user, located, user_source
+from functrans.trace.source import asks_for_user, here, located
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Tracer(Operators):
 
     def _refuse_layout(self, name: str, instead: str) -> NoReturn:
         raise errors.MutationError(
-            f"x.{name} = ...{located(user_source())}: a traced array cannot change its {name} in "
+            f"x.{name} = ...{here()}: a traced array cannot change its {name} in "
             f"place.\nWrite {instead}."
         )
 
@@ -172,11 +172,11 @@ class Tracer(Operators):
         if self._owner.alive:
             raise errors.LeakedTracerError(
                 f"{self._described()} is used in another thread than "
-                f"the one that it is traced in{located(user_source())}.\n"
+                f"the one that it is traced in{here()}.\n"
                 "Let the function that is transformed do its work in one thread; jit uses several."
             )
         raise errors.LeakedTracerError(
-            f"{self._described()} is used{located(user_source())} after the function that it "
+            f"{self._described()} is used{here()} after the function that it "
             f"was traced in has returned{self._made_at()}.\n"
             "Return it from the function instead of keeping it in a global, an attribute or a list."
         )
@@ -207,7 +207,7 @@ class Tracer(Operators):
             return value
         self._owner.refused(self)
         error = errors.TracerConversionError(
-            f"{self._described()} has no value to be formatted{located(user_source())}: "
+            f"{self._described()} has no value to be formatted{here()}: "
             f'{self._no_value()}.\nWrite f"{{x}}" or "%s" % x, which show its type, or '
             "format what the function returns."
         )
@@ -234,8 +234,7 @@ class Tracer(Operators):
                 "to compute only one branch, or functrans.lax.while_loop for a loop."
             )
             raise errors.TracerBoolError(
-                f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
-                f"{advice}"
+                f"Python cannot branch on this value{here()}: {self._no_value()}.\n{advice}"
             )
         return bool(value)
 
@@ -283,14 +282,14 @@ class Tracer(Operators):
             computed = self._owner.comes_from_an_array(self._variable)
             advice = for_cause(instead(integer=True) or _INTEGER, self._owner.cause, computed)
             error = errors.TracerIndexError(
-                f"Python needs one integer here, for {wanted}{located(user_source())}, but "
+                f"Python needs one integer here, for {wanted}{here()}, but "
                 f"{self._no_value()}.\n{advice}"
             )
             self._owner.refusal = error
             raise error
         if wanted == "an index" and is_inexact(self.dtype):
             raise TypeError(
-                f"Python needs an integer here{located(user_source())}, for an index, a range or "
+                f"Python needs an integer here{here()}, for an index, a range or "
                 f"math.factorial, and {self._described()} is a float: convert it by .astype(int); "
                 "for a factorial, write scipy.special.gamma(x + 1)"
             )
@@ -302,7 +301,7 @@ class Tracer(Operators):
         # not None, as in np.ndarray, which would give Python's own error message
         self._owner.refused(self)
         raise errors.TracerConversionError(
-            f"{self._described()} cannot be hashed{located(user_source())}: it cannot be a key of "
+            f"{self._described()} cannot be hashed{here()}: it cannot be a key of "
             "a dict, an element of a set or an argument of functools.cache.\nUse a number or a "
             "string that is known when the function is traced, or take the cached function out."
         )
@@ -327,7 +326,7 @@ class Tracer(Operators):
         self._check_usable()
         raise errors.TracerConversionError(
             f"{self._described()} cannot be an argument of a function that Numba compiled"
-            f"{located(user_source())}.\nCall the Python function (f.py_func), which is traced, or "
+            f"{here()}.\nCall the Python function (f.py_func), which is traced, or "
             "functrans.from_numba(f, ...)."
         )
 
@@ -364,7 +363,7 @@ class Tracer(Operators):
             last = " If a constant is meant, write functrans.stop_gradient(x)."
         raise errors.TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
+            f"{here()}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
         )
 
     def _is_constant(self) -> bool:
@@ -380,7 +379,7 @@ class Tracer(Operators):
     def __reduce__(self) -> NoReturn:
         raise errors.TracerConversionError(
             f"{self._described()} cannot be pickled"
-            f"{located(user_source())}: it stands for an array only while the function is traced"
+            f"{here()}: it stands for an array only while the function is traced"
         )
 
     # -- NumPy's protocols ---------------------------------------------------------------------

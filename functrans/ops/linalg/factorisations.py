@@ -42,7 +42,7 @@ from functrans.ops.linalg.matrices import (
 )
 from functrans.ops.linalg.products import matmul
 from functrans.ops.samples import cases
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
 
@@ -358,7 +358,7 @@ def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:
     if a.ndim < 2 or columns.ndim < 2 or columns.shape[-2] != a.shape[-1]:
         raise ShapeError(
             f"{op.name} takes matrices of shape (..., n, n) and right-hand sides of shape (n,) or "
-            f"(..., n, k), not {a.shape} and {b.shape}{located(user_source())}"
+            f"(..., n, k), not {a.shape} and {b.shape}{here()}"
         )
     leading = broadcast_leading(a.shape[:-2], columns.shape[:-2])
     x = op(

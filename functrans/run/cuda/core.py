@@ -36,7 +36,7 @@ from functrans.run.cuda.driver import (
     stream_name,
 )
 from functrans.run.cuda.free_lists import FreeLists
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _INSTALL = 'pip install "functrans[cuda]"'
 
@@ -120,7 +120,7 @@ def _checked(api: Any, result: tuple[Any, ...]) -> Any:
 def _failed(api: Any, status: Any) -> DeviceError:
     said = api.cuGetErrorString(status)[1]
     words = said.decode() if isinstance(said, bytes) else "no more is known"
-    return DeviceError(f"the GPU's driver reports {status.name}: {words}{located(user_source())}")
+    return DeviceError(f"the GPU's driver reports {status.name}: {words}{here()}")
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -143,7 +143,7 @@ def _with_converted_errors(method: Method) -> Method:
 
 
 def _converted(error: Exception) -> DeviceError:
-    return DeviceError(f"the GPU's driver reports {error}{located(user_source())}")
+    return DeviceError(f"the GPU's driver reports {error}{here()}")
 
 
 class CoreStream:

@@ -30,7 +30,7 @@ from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
 from functrans.scipy.define import answers, double
 from functrans.scipy.linalg.factors import cho_solve, cholesky_of
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -185,7 +185,7 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
     if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise ShapeError(
             f"lstsq takes a matrix of shape (M, N), and a right-hand side of shape (M,) or (M, K), "
-            f"not {matrix.shape} and {right.shape}{located(user_source())}"
+            f"not {matrix.shape} and {right.shape}{here()}"
         )
     dtype = common_dtype(matrix, right)
     cutoff = float(np.finfo(dtype).eps) if cond is None else cond

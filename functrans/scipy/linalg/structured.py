@@ -18,7 +18,7 @@ from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "bandwidth", "circulant", "clarkson_woodruff_transform", "companion", "fiedler_companion",
@@ -141,7 +141,7 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(
             f"orthogonal_procrustes takes two matrices of one shape, not {x.shape} and {y.shape}"
-            f"{located(user_source())}"
+            f"{here()}"
         )
     between = product(adjoint(x), y)
     return polar_p(between)[0], fnp.linalg.norm(between, "nuc")
