@@ -32,14 +32,17 @@ def _positions(rows: int, columns: int) -> tuple[Any, Any]:
     return np.arange(rows)[:, None], np.arange(columns)
 
 
-def _joined(*parts: Any) -> Any:
-    """Concatenate vectors with broadcast leading axes and a common dtype."""
-    dtype = common_dtype(*parts)
+def together(*arrays: Any, axes: int) -> list[Any]:
+    """Arrays in their common dtype, with broadcast leading axes before the last ``axes``."""
+    dtype = common_dtype(*arrays)
     leading: tuple[int, ...] = ()
-    for x in parts:
-        leading = broadcast_leading(leading, x.shape[:-1])
-    whole = [broadcast_to(astype(x, dtype), shape=(*leading, x.shape[-1])) for x in parts]
-    return fnp.concatenate(whole, -1)
+    for x in arrays:
+        leading = broadcast_leading(leading, x.shape[:-axes])
+    return [broadcast_to(astype(x, dtype), shape=(*leading, *x.shape[-axes:])) for x in arrays]
+
+
+def _joined(*parts: Any) -> Any:
+    return fnp.concatenate(together(*parts, axes=1), -1)
 
 
 def toeplitz_of(column: Any, row: Any) -> Any:
