@@ -184,5 +184,5 @@ def located(source: Source | None) -> str:
 
 
 def here() -> str:
-    """`located` for the user's current line."""
-    return located(user_source())
+    """`located` for the user's line which called the caller."""
+    return located(source_of(sys._getframe(1).f_back))
