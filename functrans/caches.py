@@ -184,5 +184,4 @@ class cached_property(Generic[T]):
     def __get__(self, instance: object | None, owner: Any) -> cached_property[T] | T:
         if instance is None:
             return self
-        found: T = instance.__dict__.setdefault(self.name, self.function(instance))
-        return found
+        return instance.__dict__.setdefault(self.name, self.function(instance))

@@ -54,8 +54,7 @@ class Compiled:
 
     @cached_property
     def _exported(self) -> Exported:
-        exported: Exported = export(self._graph)
-        return exported
+        return export(self._graph)
 
     @cached_property
     def numba(self) -> Any:

@@ -231,7 +231,7 @@ class Jitted(CachedCalls[P, R]):
             return self._stage(given, outcomes, state.number)[0], closed_over, structure
 
         given = args, kwargs, outcomes
-        return self._repeated(trace, given, state, self._staged)  # type: ignore[no-any-return]
+        return self._repeated(trace, given, state, self._staged)
 
     def paths(self) -> PathReport:
         """The paths that calls have taken through the function's Python branches.

@@ -110,4 +110,4 @@ def cuda_stream(name: str) -> AbstractContextManager[None]:
     >>> with functrans.cuda_stream("copies"):  # the next batch, while this one is worked on
     ...     following = functrans.device_put(np.ones(3), functrans.devices()[-1])
     """
-    return _named(name)  # type: ignore[no-any-return]
+    return _named(name)

@@ -20,7 +20,7 @@ from functrans.api.arguments import (
 from functrans.api.derivatives import check_holomorphic_arguments, check_holomorphic_results
 from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, problem_of
-from functrans.api.transformed import P, Transformed, transform
+from functrans.api.transformed import transform
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
 from functrans.ir.types import is_complex, is_inexact
@@ -316,7 +316,7 @@ def _by_fewer(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
 
 
 @transform
-def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P, Any]:
+def sparsity(function: Callable[..., Any], /, argnums: Argnums = 0) -> Callable[..., Any]:
     """The sparsity pattern of a function's Jacobian: which result may depend on which argument.
 
     It is derived from the operations of the function, not from values, and holds for all values of
@@ -358,5 +358,4 @@ def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P,
         problem = problem_of(function, argnums, args, kwargs, False, "sparsity")
         return _pattern_of(problem.point(), name_of(function)).copy()
 
-    found: Transformed[P, Any] = Transformed(sparsity, function, {"argnums": argnums}, pattern)
-    return found
+    return pattern

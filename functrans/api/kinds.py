@@ -178,8 +178,7 @@ def referents_of(value: Any) -> list[Any]:
 
 def builtins_of(function: Any) -> dict[str, Any]:
     """The dictionary in which a function looks builtins up."""
-    found: dict[str, Any] = function.__builtins__
-    return found
+    return function.__builtins__
 
 
 def added_builtins(

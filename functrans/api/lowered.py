@@ -66,8 +66,7 @@ class Lowered:
         """The lowered program for a GPU; None for the CPU."""
         if self._backend is None or not self._backend.startswith("cuda"):
             return None
-        found: Lowering = _lowering(self._graph, self._backend, self._architecture, self._donated)
-        return found
+        return _lowering(self._graph, self._backend, self._architecture, self._donated)
 
     def _of_a_gpu(self, method: str) -> Lowering:
         if self._lowering is None:

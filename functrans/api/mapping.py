@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from functrans.api.flat import called
 from functrans.api.linearization import run
 from functrans.api.progress import Bar, titled
 from functrans.api.randomness import watched
-from functrans.api.transformed import P, R, Transformed, transform
+from functrans.api.transformed import alike
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
@@ -43,32 +43,7 @@ def _is_none(node: Any) -> bool:
     return node is None
 
 
-@overload
-def vmap(
-    function: Callable[P, R],
-    /,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_size: int | None = None,
-    chunk_size: int | None = None,
-    progress: str | None = None,
-    axis_name: str | None = None,
-) -> Transformed[P, R]: ...
-
-
-@overload
-def vmap(
-    *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_size: int | None = None,
-    chunk_size: int | None = None,
-    progress: str | None = None,
-    axis_name: str | None = None,
-) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
-
-
-@transform
+@alike
 def vmap(
     function: Callable[..., Any],
     /,
@@ -78,7 +53,7 @@ def vmap(
     chunk_size: int | None = None,
     progress: str | None = None,
     axis_name: str | None = None,
-) -> Any:
+) -> Callable[..., Any]:
     """Vectorise a function of one example over an axis of its arguments.
 
     The function is traced once, for one example; its operations are then batched.
@@ -367,8 +342,7 @@ def _in_scope(
 
     def in_a_lane(*tracers: Any) -> list[Any]:
         with entered(Axis(name, size, tracers[-1])):
-            found: list[Any] = declared(*tracers)
-            return found
+            return declared(*tracers)
 
     return in_a_lane
 

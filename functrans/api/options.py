@@ -136,8 +136,7 @@ class Machine(NamedTuple):
         """The full name of a GPU, which need not exist; None for the CPU."""
         if self.device is None or self.device == "cpu":
             return None
-        name: str = _full_name(self.device)
-        return name
+        return _full_name(self.device)
 
 
 def machine_of(

@@ -25,64 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.holders import (
-    Attributes,
-    Cell,
-    Class,
-    Code,
-    Defaults,
-    Elements,
-    Globals,
-    Holder,
-    Items,
-    Members,
-    Other,
-    Referents,
-    Variables,
-)
-from functrans.api.kinds import (
-    ANY_ATTRIBUTE,
-    ANY_GLOBAL,
-    AS_TYPE,
-    BUFFERS,
-    BUILTIN,
-    EXACT,
-    MAKING,
-    OF_EVERY_CLASS,
-    OURS,
-    PLAIN,
-    READS_ALL,
-    READS_GLOBALS,
-    TRUSTED,
-    WITHOUT_STATE,
-    Absent,
-    Identity,
-    added_builtins,
-    attributes_of,
-    current_value,
-    dictionary_of,
-    globals_of,
-    has_attributes,
-    holds_objects,
-    imported,
-    is_compiled,
-    is_copied,
-    is_installed_class,
-    is_installed_module,
-    is_label,
-    is_native,
-    is_of_the_interpreter,
-    is_plain,
-    is_protocol,
-    key_of,
-    keys_of,
-    names_of,
-    names_of_class,
-    objects_in,
-    referent,
-    referents_of,
-    slots_of,
-)
+from functrans.api import holders, kinds
 from functrans.api.places import Edge, Place, Ways
 from functrans.api.transformed import Transformed
 from functrans.caches import Table
@@ -113,7 +56,7 @@ class Walk:
         self.visits: list[tuple[int, int]] = []
         """The index of the first signature entry of the value on each path."""
         self.places: list[Place] = []
-        self.holders: list[Holder] = []
+        self.holders: list[holders.Holder] = []
         self.edges: list[Edge] = []
         self.alive: list[Any] = []
         """All visited objects, kept alive so that their ids are unique."""
@@ -135,7 +78,7 @@ class Walk:
         self._push(root, 0, "root", None, True)
         for i, value in enumerate((*values, *objects)):
             given = i < len(values)
-            key = AS_TYPE if isinstance(value, type) and not given else ("", i)
+            key = kinds.AS_TYPE if isinstance(value, type) and not given else ("", i)
             self._push(value, paths.step(0, ("", i)), "root", key, given)
         while self._waiting:
             self._visit(*self._waiting.pop())
@@ -155,21 +98,27 @@ class Walk:
         say = self.signature.append
         self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # not `isinstance`, which reads the object's own ``__class__``
-        if kind in WITHOUT_STATE or issubclass(kind, (Tracer, Proxy)) or is_compiled(kind):
+        if (
+            kind in kinds.WITHOUT_STATE
+            or issubclass(kind, (Tracer, Proxy))
+            or kinds.is_compiled(kind)
+        ):
             self.any_traced |= issubclass(kind, (Tracer, Proxy))
-            say(key_of(value) if kind in WITHOUT_STATE else Identity(value))
+            say(kinds.key_of(value) if kind in kinds.WITHOUT_STATE else kinds.Identity(value))
             return
-        if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):
+        if issubclass(kind, (np.ndarray, OnDevice, *kinds.BUFFERS)) and not kinds.holds_objects(
+            value
+        ):
             self._place(value, path, owner, key, presentable, holder, position)
             if issubclass(kind, np.ndarray) and kind is not np.ndarray:
                 self._attributes(value, path)
             return
-        if issubclass(kind, (Absent, *PLAIN)) and kind is not np.void:
-            say(key_of(value))
-            if not has_attributes(value):
+        if issubclass(kind, (kinds.Absent, *kinds.PLAIN)) and kind is not np.void:
+            say(kinds.key_of(value))
+            if not kinds.has_attributes(value):
                 return
         self.edges.append(Edge(owner, id(value), presentable))
-        if issubclass(kind, type) and key is not AS_TYPE:
+        if issubclass(kind, type) and key is not kinds.AS_TYPE:
             self.made.add(id(value))
         known = self._order.get(id(value))
         if known is not None:
@@ -192,11 +141,11 @@ class Walk:
             self._push(value.__func__, path, id(value), "func", True)
             self._push(value.__self__, path, id(value), "self", True)
         elif kind in (staticmethod, classmethod):
-            say(Identity(value))  # what it wraps never changes
+            say(kinds.Identity(value))  # what it wraps never changes
             self._push(value.__func__, path, id(value), "func", False)
         elif issubclass(kind, types.CellType):
-            self._cell(value, path, AS_TYPE if key is AS_TYPE else "")
-        elif issubclass(kind, BUILTIN):
+            self._cell(value, path, kinds.AS_TYPE if key is kinds.AS_TYPE else "")
+        elif issubclass(kind, kinds.BUILTIN):
             self._builtin(value, path)
         elif issubclass(kind, Transformed):
             self._transformed(value, path)
@@ -206,20 +155,27 @@ class Walk:
             self._module(value, path)
         elif kind in weakref.ProxyTypes:
             say("proxy")
-            self._hold(Other(value, lambda x: [referent(x)], self.gone), ["()"], path, id(value))
+            self._hold(
+                holders.Other(value, lambda x: [kinds.referent(x)], self.gone),
+                ["()"],
+                path,
+                id(value),
+            )
         elif issubclass(kind, weakref.ref):
             say("reference")
-            self._hold(Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
+            self._hold(holders.Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
             if kind is not weakref.ref:
                 self._attributes(value, path)
         elif issubclass(kind, ContextVar):
             say("context")
-            self._hold(Other(value, current_value, self.gone), [".get()"], path, id(value))
+            self._hold(
+                holders.Other(value, kinds.current_value, self.gone), [".get()"], path, id(value)
+            )
         elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
             if value.dtype.names is not None:  # the other fields hold numbers
                 self._place(value, path, owner, key)
-            objects = Other(value, objects_in, self.gone)
+            objects = holders.Other(value, kinds.objects_in, self.gone)
             self._hold(objects, [(i,) for i in range(len(objects.ids))], path, id(value))
         else:
             self._object(value, path)
@@ -234,7 +190,7 @@ class Walk:
         self.places.append(Place(value, holder, position, path, owner, key, presentable, line))
 
     def _hold(
-        self, holder: Holder, labels: Sequence[Any], path: int, owner: Hashable,
+        self, holder: holders.Holder, labels: Sequence[Any], path: int, owner: Hashable,
         presentable: bool = False,
     ) -> None:  # fmt: skip
         """Register a holder, to be checked before each call, and visit its values."""
@@ -250,17 +206,17 @@ class Walk:
     def _function(self, function: types.FunctionType, path: int) -> None:
         installed = is_installed(function.__code__.co_filename)
         if installed:
-            self.signature.append(Identity(function))
+            self.signature.append(kinds.Identity(function))
             self._trust(function)
         else:
-            self.signature.append(Identity(function.__code__))
-            self._hold(Code(function, self.gone), [], path, id(function))
+            self.signature.append(kinds.Identity(function.__code__))
+            self._hold(holders.Code(function, self.gone), [], path, id(function))
         number = id(function)
         names = function.__code__.co_freevars
         for name, cell in zip(names, function.__closure__ or (), strict=True):
-            kind = AS_TYPE if name == "__class__" else cell
+            kind = kinds.AS_TYPE if name == "__class__" else cell
             self._push(cell, self._paths.step(path, f".{name}"), number, kind, True)
-        if not installed or str(function.__module__).partition(".")[0] != OURS:
+        if not installed or str(function.__module__).partition(".")[0] != kinds.OURS:
             self._attached(function, path)
         if not installed:
             self._code(function, path)
@@ -268,33 +224,36 @@ class Walk:
     def _attached(self, function: types.FunctionType, path: int) -> None:
         """Visit the defaults and attributes of a function."""
         labels = [".__defaults__", ".__kwdefaults__"]
-        if is_plain(function.__defaults__) and not function.__kwdefaults__:
-            self.signature.append(key_of(function.__defaults__))
+        if kinds.is_plain(function.__defaults__) and not function.__kwdefaults__:
+            self.signature.append(kinds.key_of(function.__defaults__))
             labels = []
-        self._hold(Defaults(function, self.gone), labels, path, id(function), True)
+        self._hold(holders.Defaults(function, self.gone), labels, path, id(function), True)
         names = [name for name in function.__dict__ if name != "__signature__"]
-        holder = Attributes(function, names, [], self.gone)
+        holder = holders.Attributes(function, names, [], self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(function))
 
     def _code(self, function: types.FunctionType, path: int) -> None:
         """Visit the globals that a user's function names, and note the names in its code."""
-        names = names_of(function.__code__)
+        names = kinds.names_of(function.__code__)
         self.names |= names
         namespace = function.__globals__
         unknown = names - namespace.keys()
-        self.any_attribute |= not ANY_ATTRIBUTE.isdisjoint(unknown)
-        self.any_attribute |= not READS_ALL.isdisjoint(names)
-        self.any_global |= not (ANY_GLOBAL.isdisjoint(unknown) and READS_GLOBALS.isdisjoint(names))
+        self.any_attribute |= not kinds.ANY_ATTRIBUTE.isdisjoint(unknown)
+        self.any_attribute |= not kinds.READS_ALL.isdisjoint(names)
+        self.any_global |= not (
+            kinds.ANY_GLOBAL.isdisjoint(unknown) and kinds.READS_GLOBALS.isdisjoint(names)
+        )
         self.any_class |= "type" in unknown or "__class__" in names
-        read = globals_of(function.__code__)  # an attribute may have the name of another global
+        # an attribute may have the name of another global
+        read = kinds.globals_of(function.__code__)
         wanted = set(read & namespace.keys())
         if self.any_global:
             wanted = {name for name in namespace if not name.startswith("__")}
         # a missing global may be created later, and hide a builtin
         absent = read - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
-        self._named(*added_builtins(function, absent), id(function), False)
-        self._named(sys.modules, imported(function), id(function), False)
+        self._named(*kinds.added_builtins(function, absent), id(function), False)
+        self._named(sys.modules, kinds.imported(function), id(function), False)
 
     def _named(
         self, namespace: dict[str, Any], names: list[str], by: int, presentable: bool
@@ -309,7 +268,7 @@ class Walk:
         self._globals.update((id(namespace), name) for name in new)
         self.alive.append(namespace)
         any_counts = self.any_global and namespace is not sys.modules
-        holder = Globals(namespace, new, any_counts, self.gone)
+        holder = holders.Globals(namespace, new, any_counts, self.gone)
         self.holders.append(holder)
         for position, (name, value) in enumerate(zip(new, holder.read(), strict=False)):
             self._push(
@@ -319,11 +278,11 @@ class Walk:
 
     def _is_library(self, value: Any) -> bool:
         """Whether a value is an installed module, which is assumed not to change."""
-        if not isinstance(value, types.ModuleType) or not is_installed_module(value):
+        if not isinstance(value, types.ModuleType) or not kinds.is_installed_module(value):
             return False
         name = value.__name__.partition(".")[0]
         self.any_global |= name in ("sys", "inspect", "importlib", "gc", "builtins")
-        self.any_attribute |= name not in TRUSTED
+        self.any_attribute |= name not in kinds.TRUSTED
         return True
 
     def _trust(self, value: Any) -> None:
@@ -331,22 +290,22 @@ class Walk:
         package = str(getattr(value, "__module__", None) or "").partition(".")[0]
         if package == "builtins":
             name = getattr(value, "__name__", "")
-            self.any_attribute |= name in ANY_ATTRIBUTE
-            self.any_global |= name in ANY_GLOBAL
-        elif package and package not in TRUSTED:
+            self.any_attribute |= name in kinds.ANY_ATTRIBUTE
+            self.any_global |= name in kinds.ANY_GLOBAL
+        elif package and package not in kinds.TRUSTED:
             self.any_attribute = True
 
     def _cell(self, cell: types.CellType, path: int, label: Any) -> None:
         self.signature.append("cell")
-        self._hold(Cell(cell, self.gone), [label], path, id(cell), True)
+        self._hold(holders.Cell(cell, self.gone), [label], path, id(cell), True)
 
     def _builtin(self, value: Any, path: int) -> None:
         owner = getattr(value, "__self__", None)
         if owner is None or isinstance(owner, (types.ModuleType, type)):
-            self.signature.append(Identity(value))
+            self.signature.append(kinds.Identity(value))
             self._trust(value)
             if isinstance(value, np.ufunc):  # one that `np.frompyfunc` made from a function
-                for function in filter(callable, referents_of(value)):
+                for function in filter(callable, kinds.referents_of(value)):
                     self._push(function, path, id(value), "function", False)
         else:
             self.signature.append(("of", value.__name__))
@@ -354,62 +313,64 @@ class Walk:
 
     def _transformed(self, value: Transformed[..., Any], path: int) -> None:
         exact = type(value).__reduce__ is Transformed.__reduce__
-        self.signature.append(Identity(type(value)))
+        self.signature.append(kinds.Identity(type(value)))
         self._push(value._function, path, id(value), "function", exact)
         for name, option in value._options.items():  # read-only
             self._push(option, path, id(value), name, False)
         if not exact:
-            rules = Other(value, lambda x: list(x._rules_given().values()), self.gone)
+            rules = holders.Other(value, lambda x: list(x._rules_given().values()), self.gone)
             self._hold(rules, ["", ""], path, id(value))
 
     # -- classes and modules -------------------------------------------------------------------
 
     def _class(self, kind: type, path: int) -> None:
-        self.signature.append(Identity(kind))
+        self.signature.append(kinds.Identity(kind))
         bases = kind.__mro__[1:]
-        if is_installed_class(kind):
+        if kinds.is_installed_class(kind):
             self._trust(kind)
             return
         for base in bases:
-            if is_installed_class(base):
-                self.signature.append(Identity(base))
-                self.names |= names_of_class(base)
+            if kinds.is_installed_class(base):
+                self.signature.append(kinds.Identity(base))
+                self.names |= kinds.names_of_class(base)
             else:
-                self._push(base, path, id(kind), AS_TYPE, False)
+                self._push(base, path, id(kind), kinds.AS_TYPE, False)
                 if id(kind) in self.made:
                     self.made.add(id(base))
         if type(kind) is not type:
-            self._push(type(kind), path, id(kind), AS_TYPE, False)
+            self._push(type(kind), path, id(kind), kinds.AS_TYPE, False)
         content = kind.__dict__
         for read_by in ("__match_args__", "__dataclass_fields__"):
             self.names.update(map(str, content.get(read_by, ())))
         unused = (
-            OF_EVERY_CLASS if self.any_class or id(kind) in self.made else OF_EVERY_CLASS | MAKING
+            kinds.OF_EVERY_CLASS
+            if self.any_class or id(kind) in self.made
+            else kinds.OF_EVERY_CLASS | kinds.MAKING
         )
         names = [
             name for name in content
             if name not in unused
-            and (self.any_attribute or name in self._wanted or is_protocol(name))
+            and (self.any_attribute or name in self._wanted or kinds.is_protocol(name))
         ]  # fmt: skip
-        holder = Class(kind, names, self.gone)
+        holder = holders.Class(kind, names, self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(kind))
         self.signature.append(tuple(names))
 
     def _module(self, module: types.ModuleType, path: int) -> None:
-        self.signature.append(Identity(module))
+        self.signature.append(kinds.Identity(module))
         if self._is_library(module):
             return
         names = [
             name for name in vars(module)
-            if ((self.any_attribute or name in self._wanted) and not is_protocol(name))
+            if ((self.any_attribute or name in self._wanted) and not kinds.is_protocol(name))
             or name == "__getattr__"
         ]  # fmt: skip
         names = [name for name in names if not self._is_library(vars(module)[name])]
         self.signature.append(tuple(names))
-        holder = Variables(module, names, self.gone)
+        holder = holders.Variables(module, names, self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(module))
         if type(module) is not types.ModuleType:
-            self._push(type(module), path, id(module), AS_TYPE, False)
+            self._push(type(module), path, id(module), kinds.AS_TYPE, False)
 
     # -- everything else -----------------------------------------------------------------------
 
@@ -417,34 +378,34 @@ class Walk:
         """Visit a container, an instance, or both."""
         kind: Any = type(value)
         number = id(value)
-        if kind.__module__.partition(".")[0] == OURS and isinstance(value, Table):
-            self.signature.append(Identity(value))
+        if kind.__module__.partition(".")[0] == kinds.OURS and isinstance(value, Table):
+            self.signature.append(kinds.Identity(value))
             return
-        exact = kind in EXACT
+        exact = kind in kinds.EXACT
         if isinstance(value, dict):
             self.signature.append(("dict", len(value)))
-            keys = keys_of(value)
-            labels = [(key,) if is_label(key) else (i,) for i, key in enumerate(keys)]
+            keys = kinds.keys_of(value)
+            labels = [(key,) if kinds.is_label(key) else (i,) for i, key in enumerate(keys)]
             for i, key in enumerate(keys):
-                if isinstance(key, PLAIN):
-                    self.signature.append(key_of(key))
+                if isinstance(key, kinds.PLAIN):
+                    self.signature.append(kinds.key_of(key))
                 else:
                     self._push(key, self._paths.step(path, ("key", i)), number, ("key", i), False)
-            self._hold(Items(value, self.gone), labels, path, number, kind is dict)
-        elif isinstance(value, (*EXACT, set, frozenset)):
+            self._hold(holders.Items(value, self.gone), labels, path, number, kind is dict)
+        elif isinstance(value, (*kinds.EXACT, set, frozenset)):
             self.signature.append((kind.__name__, len(value)))
             if isinstance(value, (tuple, frozenset)):  # immutable containers
                 base: Any = tuple if isinstance(value, tuple) else frozenset
                 for i, item in enumerate(base.__iter__(value)):
                     self._push(item, self._paths.step(path, (i,)), number, (i,), exact)
             else:
-                holder: Holder
+                holder: holders.Holder
                 if isinstance(value, list):
-                    holder = Elements(value, self.gone)
+                    holder = holders.Elements(value, self.gone)
                 elif kind is set:
-                    holder = Members(value, self.gone)
+                    holder = holders.Members(value, self.gone)
                 else:
-                    holder = Other(value, list, self.gone)
+                    holder = holders.Other(value, list, self.gone)
                 labels = [(i,) for i in range(len(holder.ids))]
                 self._hold(holder, labels, path, number, exact)
         elif isinstance(value, functools.partial):
@@ -452,35 +413,35 @@ class Walk:
             self._push(value.func, path, number, "func", kind is functools.partial)
             self._push(value.args, path, number, "args", kind is functools.partial)
             self._push(value.keywords, path, number, "keywords", kind is functools.partial)
-        elif is_native(kind) and not issubclass(kind, PLAIN):
+        elif kinds.is_native(kind) and not issubclass(kind, kinds.PLAIN):
             self._opaque(value, path)
         if isinstance(value, defaultdict):
-            factory = Other(value, lambda x: [x.default_factory], self.gone)
+            factory = holders.Other(value, lambda x: [x.default_factory], self.gone)
             self._hold(factory, [".default_factory"], path, number)
         self._attributes(value, path)
 
     def _attributes(self, value: Any, path: int) -> None:
         """Visit the attributes of an instance, and its class."""
         kind: Any = type(value)
-        if not is_of_the_interpreter(kind):
-            self._push(kind, path, id(value), AS_TYPE, False)
-        if not has_attributes(value):
+        if not kinds.is_of_the_interpreter(kind):
+            self._push(kind, path, id(value), kinds.AS_TYPE, False)
+        if not kinds.has_attributes(value):
             return
-        installed = is_installed_class(kind)
+        installed = kinds.is_installed_class(kind)
         all_count = self.any_attribute or installed or "__dataclass_fields__" in dir(kind)
-        names = [name for name in attributes_of(value) if all_count or name in self._wanted]
-        self.signature.append((Identity(kind), tuple(names)))
-        content, slots = dictionary_of(value), slots_of(kind)
+        names = [name for name in kinds.attributes_of(value) if all_count or name in self._wanted]
+        self.signature.append((kinds.Identity(kind), tuple(names)))
+        content, slots = kinds.dictionary_of(value), kinds.slots_of(kind)
         inside = [name for name in names if name in content]
         others = [name for name in slots if all_count or name in self._wanted]
-        holder = Attributes(value, inside, others, self.gone)
+        holder = holders.Attributes(value, inside, others, self.gone)
         labels = [f".{name}" for name in (*inside, *others)]
-        self._hold(holder, labels, path, id(value), not installed and is_copied(kind))
+        self._hold(holder, labels, path, id(value), not installed and kinds.is_copied(kind))
 
     def _opaque(self, value: Any, path: int) -> None:
         """Visit an object without Python attributes, by the referents that the collector knows."""
         kind: Any = type(value)
-        self.signature.append(Identity(value))
+        self.signature.append(kinds.Identity(value))
         self._trust(kind)
         try:
             memoryview(value).release()
@@ -491,5 +452,5 @@ class Walk:
             return
         if not gc.is_tracked(value) and not isinstance(value, np.flatiter):
             return
-        holder = Referents(value, self.gone)
+        holder = holders.Referents(value, self.gone)
         self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))

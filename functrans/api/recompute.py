@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence, Set
 from itertools import compress
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from functrans.api.arguments import check_callable, name_of
 from functrans.api.inner import Inner
-from functrans.api.transformed import P, R, Transformed, transform
+from functrans.api.transformed import alike
 from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
@@ -72,22 +72,10 @@ POLICIES = {"nothing": keep_nothing, "dots": keep_dots}
 Policy = str | Sequence[str] | Callable[[Eqn], bool]
 
 
-@overload
-def checkpoint(
-    function: Callable[P, R], /, policy: Policy = "nothing", *, budget: int | str | None = None
-) -> Transformed[P, R]: ...
-
-
-@overload
-def checkpoint(
-    *, policy: Policy = "nothing", budget: int | str | None = None
-) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
-
-
-@transform
+@alike
 def checkpoint(
     function: Callable[..., Any], /, policy: Policy = "nothing", *, budget: int | str | None = None
-) -> Any:
+) -> Callable[..., Any]:
     """Recompute the intermediate values of a function in the backward pass instead of storing them.
 
     Parameters

@@ -32,7 +32,7 @@ from functrans.ops.control.layout import spread
 from functrans.ops.dependence import Pattern, stacked
 from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.transform.acyclic import (
     MOST_PATHS,
@@ -117,7 +117,7 @@ def _check_positions(x: Any, name: str) -> None:
     if x.dtype.kind in "iu" and x.ndim:
         raise TracerConversionError(
             f"the sparsity pattern of {name} depends on positions that are traced, "
-            f"{aval_of_leaf(x)}{located(user_source())}: let {name} close over them, or give the "
+            f"{aval_of_leaf(x)}{here()}: let {name} close over them, or give the "
             "pattern, sparse=functrans.sparsity(f)(*arguments)"
         )
 

@@ -108,6 +108,22 @@ class Transform(Protocol[Options]):
     ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+class Alike(Protocol[Options]):
+    """A `Transform` whose results have the type of the function's own."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self, function: Callable[P, R], /, *args: Options.args, **kwargs: Options.kwargs
+    ) -> Transformed[P, R]: ...
+
+    @overload
+    def __call__(
+        self, function: None = None, /, *args: Options.args, **kwargs: Options.kwargs
+    ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
+
+
 def transform(
     build: Callable[Concatenate[Callable[..., Any], Options], Callable[..., Any]],
 ) -> Transform[Options]:
@@ -128,6 +144,13 @@ def transform(
             raise
 
     return cast(Transform[Options], public)
+
+
+def alike(
+    build: Callable[Concatenate[Callable[..., Any], Options], Callable[..., Any]],
+) -> Alike[Options]:
+    """As `transform`, for type checkers."""
+    return cast(Alike[Options], transform(build))
 
 
 def _check_options(build: Callable[..., Any], options: dict[str, Any]) -> None:

@@ -50,5 +50,4 @@ def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
         raise TypeError(
             f"debug.why_compiled takes a function that jit has returned, not {name_of(function)}"
         )
-    report: CompilationReport = function.compilations()
-    return report
+    return function.compilations()

@@ -70,8 +70,7 @@ class Handles:
         if name == NOTHING:
             return 0
         if name == SUM or code[0] != "f":
-            handle: int = self._mpi._handleof(getattr(self._mpi, OPERATIONS[name]))
-            return handle
+            return self._mpi._handleof(getattr(self._mpi, OPERATIONS[name]))
         if (name, code) not in _made:
             create = ctypes.CFUNCTYPE(
                 ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(self._handle)

@@ -70,8 +70,7 @@ class Link(NamedTuple):
 
     def number(self) -> int:
         """The number of this process along the axis."""
-        number: int = self._along.Get_rank()
-        return number
+        return self._along.Get_rank()
 
     def pvary(self, x: Any) -> Any:
         return x

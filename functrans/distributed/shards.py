@@ -20,7 +20,7 @@ from functrans.api.arguments import (
 from functrans.api.flat import Flat
 from functrans.api.linearization import run
 from functrans.api.mapping import vmap
-from functrans.api.transformed import Transformed
+from functrans.api.transformed import transform
 from functrans.distributed.mesh import Mesh, PartitionSpec
 from functrans.errors import AxesError, ShapeError, TreeMismatchError
 from functrans.ir.graph import Graph
@@ -31,7 +31,6 @@ from functrans.ops.collectives.collectives import all_gather, lane_number, own_p
 from functrans.run.call.ownership import own
 from functrans.trace.axes import Axis, Names, check_name, declare, entered
 from functrans.trace.stage import stage
-from functrans.tracebacks import boundary
 from functrans.transform.variance import explicit, variance
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
@@ -41,10 +40,10 @@ _check_same = lazy("functrans.distributed.mpi:check_same")
 _INDEX = np.dtype(np.int64)
 
 
-@boundary
+@transform
 def shard_map(
     function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any, *, local: bool = False
-) -> Transformed[..., Any]:
+) -> Callable[..., Any]:
     """Run a function on the parts of arrays, each in a process of a mesh.
 
     Each process runs ``function`` on its parts. The axes of the mesh are named axes: collectives
@@ -101,16 +100,13 @@ def shard_map(
     for specs, what in ((in_specs, "in_specs"), (out_specs, "out_specs")):
         for spec in tree.leaves(specs):
             _check_spec(spec, mesh, what)
-    options = {
-        "mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "local": local,
-    }  # fmt: skip
 
     def sharded(*args: Any) -> Any:
         call = _Call(function, mesh, args, in_specs, out_specs)
         results = call.simulated() if mesh.engine == "sim" else call.distributed(local)
         return call.flat.result.unflatten(own(results, call.leaves))
 
-    return Transformed(shard_map, function, options, sharded)
+    return sharded
 
 
 def _check_spec(spec: Any, mesh: Mesh, what: str) -> None:

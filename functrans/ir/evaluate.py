@@ -71,8 +71,7 @@ class _Evaluator:
 def equation_of(frame: FrameType) -> Eqn | None:
     """The equation that a frame is evaluating, if it is a frame of this module."""
     if frame.f_code is _interpret.__code__:
-        found: Eqn | None = frame.f_locals.get("eqn")
-        return found
+        return frame.f_locals.get("eqn")
     before = frame.f_back
     if before is None or before.f_code is not _Evaluator.__call__.__code__:
         return None
@@ -156,5 +155,4 @@ def _compile(graph: Graph) -> Program:
     lines.append(f" return ({''.join(name(atom) + ', ' for atom in graph.outputs)})")
     source = "\n".join(lines)
     exec(compile(source, FILE, "exec"), scope)
-    program: Program = scope["program"]
-    return program
+    return scope["program"]

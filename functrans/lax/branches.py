@@ -9,16 +9,7 @@ import numpy as np
 
 from functrans.api.arguments import aval_of_leaf, name_of
 from functrans.errors import BranchError, TreeMismatchError
-from functrans.lax.staging import (
-    agreeing,
-    apart,
-    check_function,
-    check_scalar_bool,
-    closed,
-    flattened,
-    single,
-    staged,
-)
+from functrans.lax import staging
 from functrans.ops.arrays.structural import astype
 from functrans.ops.control.cond import cond_p
 from functrans.ops.elementwise import choice
@@ -63,8 +54,8 @@ def cond(
     >>> f(3.0), grad(f)(3.0), grad(f)(-3.0)
     (np.float64(9.0), np.float64(6.0), np.float64(-1.0))
     """
-    pred = single(pred, "pred of cond")
-    check_scalar_bool(pred, "pred of cond", BranchError)
+    pred = staging.single(pred, "pred of cond")
+    staging.check_scalar_bool(pred, "pred of cond", BranchError)
     return _branch(pred, [false_fun, true_fun], operands, "cond")
 
 
@@ -97,30 +88,30 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> [lax.switch(i, [np.sin, np.cos, np.exp], 0.0) for i in range(3)]
     [np.float64(0.0), np.float64(1.0), np.float64(1.0)]
     """
-    index = single(index, "the index of switch")
+    index = staging.single(index, "the index of switch")
     aval = aval_of_leaf(index)
     if aval.shape != () or aval.dtype.kind not in "iu":
         raise BranchError(f"the index of switch must be one integer, and is {aval}")
     if not branches:
         raise BranchError("switch needs at least one branch")
     if len(branches) == 1:
-        check_function(branches[0], "branch 0", "switch", _names(operands))
+        staging.check_function(branches[0], "branch 0", "switch", _names(operands))
         return branches[0](*operands)
     chosen = index > 0 if len(branches) == 2 else astype(index, np.int64)
     return _branch(chosen, branches, operands, "switch")
 
 
 def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, what: str) -> Any:
-    given = flattened(operands, "operand ")
+    given = staging.flattened(operands, "operand ")
     names = [_label(f, i, what) for i, f in enumerate(functions)]
     bodies = []
     varying = [variance(x) for x in given.leaves]
     for function, name in zip(functions, names, strict=True):
-        check_function(function, name, what, _names(operands))
-        bodies.append(staged(function, given.structure, given.avals, what, name, varying))
-    graphs, captures = closed(bodies, agreeing(bodies, names, what))
+        staging.check_function(function, name, what, _names(operands))
+        bodies.append(staging.staged(function, given.structure, given.avals, what, name, varying))
+    graphs, captures = staging.closed(bodies, staging.agreeing(bodies, names, what))
     outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
-    return bodies[0].result.unflatten(apart(outs, [*captures, *given.leaves]))
+    return bodies[0].result.unflatten(staging.apart(outs, [*captures, *given.leaves]))
 
 
 def _names(operands: Any) -> list[str]:
@@ -157,7 +148,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     >>> lax.select(np.array([True, False]), {"a": np.ones(2)}, {"a": np.zeros(2)})
     {'a': array([1., 0.])}
     """
-    x, y = flattened(on_true, "on_true"), flattened(on_false, "on_false")
+    x, y = staging.flattened(on_true, "on_true"), staging.flattened(on_false, "on_false")
     if x.structure != y.structure:
         raise TreeMismatchError(
             f"select chooses between pytrees of the same structure: "

@@ -48,8 +48,7 @@ def _place(x: Any, axis: int, what: str, more: int = 0) -> int:
     ndim = x.ndim + more
     if not -ndim <= operator.index(axis) < ndim:
         raise AxesError(f"{what}: axis {axis} of an array of shape {x.shape}")
-    place: int = operator.index(axis) % ndim
-    return place
+    return operator.index(axis) % ndim
 
 
 @boundary
@@ -366,8 +365,7 @@ def axis_index(axis_name: str) -> Tracer:
     >>> vmap(lambda x: x * lax.axis_index("i"), axis_name="i")(np.full(3, 10.0))
     array([ 0., 10., 20.])
     """
-    lane: Tracer = _only(axis_name, "axis_index").lane
-    return lane
+    return _only(axis_name, "axis_index").lane
 
 
 @boundary

@@ -16,7 +16,7 @@ from functrans.ops.arrays.structural import astype, reshape, transpose
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import windows_of
 from functrans.ops.indexing.views import flip
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 Axes = tuple[int, ...]
 
@@ -73,8 +73,7 @@ def conv_dimension_numbers(
     if ndim != len(rhs_shape) or ndim < 2:
         raise ShapeError(
             "a convolution takes images and a kernel with the same number of axes, two of them for "
-            f"batch and features: found shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}"
-            f"{located(user_source())}"
+            f"batch and features: found shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}{here()}"
         )
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
@@ -84,7 +83,7 @@ def conv_dimension_numbers(
     if not hasattr(dimension_numbers, "__len__") or len(dimension_numbers) != 3:
         raise ShapeError(
             "dimension_numbers must be three strings, such as ('NHWC', 'HWIO', 'NHWC'), and are "
-            f"{dimension_numbers!r}{located(user_source())}"
+            f"{dimension_numbers!r}{here()}"
         )
     lhs, rhs, out = dimension_numbers
     spatial = [letter for letter in rhs if letter not in "OI"]
@@ -94,7 +93,7 @@ def conv_dimension_numbers(
         if sorted(text) != sorted(letters) or len({*text}) != len(shape):
             raise ShapeError(
                 f"dimension_numbers {tuple(dimension_numbers)!r} do not name the axes of arrays "
-                f"of shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}{located(user_source())}: "
+                f"of shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}{here()}: "
                 f"{text!r} must have one each of {', '.join(letters)}"
             )
     specs = (
@@ -177,7 +176,7 @@ def conv_general_dilated(
     if isinstance(padding, str) and any(n != 1 for n in bases):
         raise ShapeError(
             f"padding={padding!r} says nothing where lhs_dilation is {bases}"
-            f"{located(user_source())}: give pairs (before, behind), or use lax.conv_transpose"
+            f"{here()}: give pairs (before, behind), or use lax.conv_transpose"
         )
     extents = [x.shape[axis] for axis in specs.lhs_spec[2:]]
     taps = [y.shape[axis] for axis in specs.rhs_spec[2:]]
@@ -203,27 +202,26 @@ def _groups(
     x: Sequence[int], y: Sequence[int], specs: ConvDimensionNumbers, features: int, batch: int
 ) -> _Groups:
     """The numbers of groups; raises unless the shapes fit."""
-    here = located(user_source())
     if features < 1 or batch < 1 or (features > 1 and batch > 1):
         raise ShapeError(
             "one of feature_group_count and batch_group_count may be larger than 1, and they are "
-            f"{features} and {batch}{here}"
+            f"{features} and {batch}{here()}"
         )
     (n_axis, c_axis), (o_axis, i_axis) = specs.lhs_spec[:2], specs.rhs_spec[:2]
     if x[c_axis] != y[i_axis] * features:
         raise ShapeError(
-            f"the images have {x[c_axis]} features (axis {c_axis} of shape {tuple(x)}){here}, and "
-            f"the kernel takes {y[i_axis]} (axis {i_axis} of shape {tuple(y)})"
+            f"the images have {x[c_axis]} features (axis {c_axis} of shape {tuple(x)}){here()}, "
+            f"and the kernel takes {y[i_axis]} (axis {i_axis} of shape {tuple(y)})"
             + (f" in each of {features} groups" if features > 1 else "")
         )
     if y[o_axis] % (features * batch):
         raise ShapeError(
             f"the {y[o_axis]} output features of the kernel (axis {o_axis} of shape {tuple(y)})"
-            f"{here} cannot be divided into {features * batch} groups"
+            f"{here()} cannot be divided into {features * batch} groups"
         )
     if x[n_axis] % batch:
         raise ShapeError(
-            f"a batch of {x[n_axis]} images{here} cannot be divided into {batch} groups"
+            f"a batch of {x[n_axis]} images{here()} cannot be divided into {batch} groups"
         )
     return _Groups(features, batch)
 
@@ -385,7 +383,7 @@ def _transposed_padding(padding: str, taps: int, stride: int) -> tuple[int, int]
     else:
         raise ShapeError(
             "padding of conv_transpose must be 'SAME', 'VALID' or pairs (before, behind), and is "
-            f"{padding!r}{located(user_source())}"
+            f"{padding!r}{here()}"
         )
     return before, total - before
 

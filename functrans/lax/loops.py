@@ -12,20 +12,8 @@ from functrans.api.arguments import aval_of_leaf, leaf_names
 from functrans.api.progress import Bar, Counter, every, titled
 from functrans.errors import CarryError
 from functrans.ir.types import Aval
+from functrans.lax import staging
 from functrans.lax.scanning import Own, scan_for
-from functrans.lax.staging import (
-    Body,
-    apart,
-    carried,
-    check_carry_structure,
-    check_function,
-    check_scalar_bool,
-    closed,
-    flattened,
-    single,
-    staged,
-    steady,
-)
 from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.calls.effect import perform
 from functrans.ops.control.while_loop import While, step_limit_error
@@ -89,8 +77,8 @@ def while_loop(
     >>> root(2.0), grad(root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    check_function(cond, "cond", "while_loop", ("carry",))
-    check_function(body, "body", "while_loop", ("carry",))
+    staging.check_function(cond, "cond", "while_loop", ("carry",))
+    staging.check_function(body, "body", "while_loop", ("carry",))
     return _while(cond, body, init, max_steps, "while_loop", progress=progress)
 
 
@@ -104,43 +92,44 @@ def _while(
     If it ``counts``, the first leaf is an int64 that its body takes for a Python integer. ``own``
     is then the user's function of the two parts of the value, which ``body`` calls.
     """
-    first = flattened(init, "init")
+    first = staging.flattened(init, "init")
     if counts:
         first = first._replace(avals=(Aval((), np.int64, weak=True), *first.avals[1:]))
     arguments = tree.structure((init,))
 
     def step(value: Any) -> Any:
         value = body(value)
-        check_carry_structure(first.structure, tree.structure(value), what)
+        staging.check_carry_structure(first.structure, tree.structure(value), what)
         return value
 
     def holds(value: Any) -> Any:
-        result = single(cond(value), f"what cond of {what} returns")
-        check_scalar_bool(result, f"what cond of {what} returns", CarryError)
+        result = staging.single(cond(value), f"what cond of {what} returns")
+        staging.check_scalar_bool(result, f"what cond of {what} returns", CarryError)
         return result
 
     def names(given: Any, function: Callable[..., Any] = body) -> list[str]:
         return leaf_names(own, (0, 1), given[0]) if own else leaf_names(function, (0,), given)
 
-    def stage_with(avals: Sequence[Aval]) -> Body:
-        return steady(
-            lambda carry: staged(step, arguments, avals, what, "body", carry, names), first.leaves
+    def stage_with(avals: Sequence[Aval]) -> staging.Body:
+        return staging.steady(
+            lambda carry: staging.staged(step, arguments, avals, what, "body", carry, names),
+            first.leaves,
         )
 
-    looped, start = carried(stage_with, first, what)
+    looped, start = staging.carried(stage_with, first, what)
     varying = looped.varying or None
     types = [aval_of_leaf(x) for x in start]
-    condition = staged(
+    condition = staging.staged(
         holds, arguments, types, what, "cond", varying, lambda given: names(given, cond)
     )
     bodies = [condition, looped]
-    (test, graph), captures = closed(bodies, [b.graph for b in bodies])
+    (test, graph), captures = staging.closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)
     if progress is None:
         results = loop.bind(captures, start)[: len(start)]
     else:
         results = _in_shown_segments(loop, captures, start, Counter(titled(progress, what)))
-    return first.structure.unflatten(apart(results, [*captures, *start]))
+    return first.structure.unflatten(staging.apart(results, [*captures, *start]))
 
 
 def _in_shown_segments(
@@ -227,9 +216,9 @@ def fori_loop(
     >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
     np.float64(3.0)
     """
-    check_function(body, "body", "fori_loop", ("i", "carry"))
+    staging.check_function(body, "body", "fori_loop", ("i", "carry"))
     for bound, name in ((lower, "lower"), (upper, "upper")):
-        aval = aval_of_leaf(single(bound, f"{name} of fori_loop"))
+        aval = aval_of_leaf(staging.single(bound, f"{name} of fori_loop"))
         if aval.shape != () or aval.dtype.kind not in "iu":
             raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):

@@ -16,7 +16,7 @@ from functrans.ops.arrays.structural import full_p, reduce_sum, reshape
 from functrans.ops.compiled.places import whole
 from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 Padding = str | Sequence[tuple[int, int]]
 
@@ -101,7 +101,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     if np.ndim(value) != 0:
         raise ShapeError(
             "init_value of reduce_window must be one number, and has the shape "
-            f"{np.shape(value)}{located(user_source())}"
+            f"{np.shape(value)}{here()}"
         )
     return full_p(shape=shape, value=value, dtype=np.dtype(dtype))
 
@@ -249,7 +249,7 @@ def _pooled(
     if count < 0 or len(window_shape) != count:
         raise ShapeError(
             f"window_shape must hold {max(count, 0)} integers for images of shape {x.shape} "
-            f"(batch, ..., features), and is {tuple(window_shape)}{located(user_source())}"
+            f"(batch, ..., features), and is {tuple(window_shape)}{here()}"
         )
     if not isinstance(padding, str):
         padding = [(0, 0), *padding, (0, 0)]

@@ -14,18 +14,7 @@ from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, describe
-from functrans.lax.staging import (
-    Body,
-    Tree,
-    apart,
-    carried,
-    check_carry_structure,
-    check_function,
-    closed,
-    flattened,
-    staged,
-    steady,
-)
+from functrans.lax import staging
 from functrans.ops.arrays.shape import concatenate, merged, read_along, stack
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.control.layout import cut
@@ -99,15 +88,16 @@ def scan(
     >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
     np.float64(80.0)
     """
-    check_function(f, "f", "scan", ("carry", "x"))
+    staging.check_function(f, "f", "scan", ("carry", "x"))
     check_unroll(unroll)
     if progress is not None:
         return _shown(
             lambda carry, x, count: scan(f, carry, x, count, reverse, unroll, checkpoint_every),
-            init, xs, _length(flattened(xs, "xs"), xs, length), reverse, titled(progress, "scan"),
+            init, xs, _length(staging.flattened(xs, "xs"), xs, length), reverse,
+            titled(progress, "scan"),
         )  # fmt: skip
     if checkpoint_every is not None:
-        steps = _length(flattened(xs, "xs"), xs, length)
+        steps = _length(staging.flattened(xs, "xs"), xs, length)
         if checkpoint_every < 1:
             raise ValueError(
                 f"checkpoint_every={checkpoint_every}: a segment has at least one step"
@@ -115,8 +105,7 @@ def scan(
 
         def kept_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
             inner = checkpoint(lambda c, x: scan(f, c, x, count, reverse, unroll))
-            result: tuple[Any, Any] = inner(carry, x)
-            return result
+            return inner(carry, x)
 
         return _in_segments(kept_segment, init, xs, steps, reverse, checkpoint_every)
     return scan_for(f, init, xs, length, reverse, unroll, "scan")
@@ -144,7 +133,7 @@ def scan_for(
     ``own`` is the user's function, if ``f`` calls it.
     """
     own = own or Own(f, "f", (0, 1), "")
-    first, rows = flattened(init, "init"), flattened(xs, "xs")
+    first, rows = staging.flattened(init, "init"), staging.flattened(xs, "xs")
     steps = _length(rows, xs, length, what)
     row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
     arguments = tree.structure((init, xs))
@@ -162,7 +151,7 @@ def scan_for(
                 f"f of scan must return (carry, y), and returned {_described(pair)}: return "
                 f"{wanted}"
             )
-        check_carry_structure(first.structure, tree.structure(pair[0]), what)
+        staging.check_carry_structure(first.structure, tree.structure(pair[0]), what)
         y_structure[:] = [tree.structure(pair[1])]
         return pair
 
@@ -171,17 +160,17 @@ def scan_for(
     def names(given: Any) -> list[str]:
         return leaf_names(own.function, own.positions, given)
 
-    def stage_with(avals: Sequence[Aval]) -> Body:
+    def stage_with(avals: Sequence[Aval]) -> staging.Body:
         types = [*avals, *row_avals]
-        return steady(
-            lambda carry: staged(
+        return staging.steady(
+            lambda carry: staging.staged(
                 step, arguments, types, what, own.name, [*carry, *row_varying], names, own.result
             ),
             first.leaves,
         )
 
-    body, start = carried(stage_with, first, what)
-    (graph,), captures = closed([body], [body.graph])
+    body, start = staging.carried(stage_with, first, what)
+    (graph,), captures = staging.closed([body], [body.graph])
     if 0 < steps and _is_whole(unroll, steps):
         results = _one_by_one(graph, captures, start, rows.leaves, steps, reverse)
     else:
@@ -189,7 +178,7 @@ def scan_for(
             *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
             n_consts=len(captures), n_carry=len(start),
         )  # fmt: skip
-    results = apart(results, [*captures, *start, *rows.leaves])
+    results = staging.apart(results, [*captures, *start, *rows.leaves])
     return (
         first.structure.unflatten(results[: len(start)]),
         y_structure[0].unflatten(results[len(start) :]),
@@ -235,7 +224,7 @@ def _described(value: Any) -> str:
     return f"one array ({value._aval})" if isinstance(value, Tracer) else describe(value)
 
 
-def _length(rows: Tree, xs: Any, length: int | None, what: str = "scan") -> int:
+def _length(rows: staging.Tree, xs: Any, length: int | None, what: str = "scan") -> int:
     sizes = []
     for aval, path in zip(rows.avals, tree.paths(xs), strict=True):
         if aval.ndim == 0:
@@ -332,7 +321,7 @@ def map(
     >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
     array([ 1., 13., 41.])
     """
-    check_function(f, "f", "map", ("x",))
+    staging.check_function(f, "f", "map", ("x",))
     if batch_size is None:
 
         def step(carry: Any, x: Any) -> Any:
@@ -345,11 +334,11 @@ def map(
 
         if progress is None:
             return mapped(None, xs, None)[1]
-        count = _length(flattened(xs, "xs"), xs, None, "map")
+        count = _length(staging.flattened(xs, "xs"), xs, None, "map")
         return _shown(mapped, None, xs, count, False, titled(progress, "map"))[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
-    rows = flattened(xs, "xs")
+    rows = staging.flattened(xs, "xs")
     whole = _length(rows, xs, None, "map") // batch_size * batch_size
     batches = [
         x[:whole].reshape((-1, batch_size, *aval.shape[1:]))

@@ -32,7 +32,7 @@ from functrans.ops.indexing.gather import (
 )
 from functrans.ops.indexing.positions import indexed_first
 from functrans.ops.indexing.views import copy
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 _INDEX = np.dtype(np.int64)
@@ -206,8 +206,7 @@ def _axis(axis: int, ndim: int) -> int:
 
 def _no_sequence(given: Any, name: str = "start_indices") -> NoReturn:
     raise ShapeError(
-        f"{name} must hold an integer for each axis, as (0, 2) does, and is {given!r}"
-        f"{located(user_source())}"
+        f"{name} must hold an integer for each axis, as (0, 2) does, and is {given!r}{here()}"
     )
 
 
@@ -218,14 +217,11 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
     if len(starts) != x.ndim or len(sizes) != x.ndim:
         raise ShapeError(
             f"a part of an array of shape {x.shape} has {x.ndim} start_indices and as many axes, "
-            f"not {len(starts)} and {len(sizes)}{located(user_source())}"
+            f"not {len(starts)} and {len(sizes)}{here()}"
         )
     for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
         if not 0 <= size <= extent:
-            raise ShapeError(
-                f"{what} has {size} along axis {axis}, and the array {extent}"
-                f"{located(user_source())}"
-            )
+            raise ShapeError(f"{what} has {size} along axis {axis}, and the array {extent}{here()}")
     return [
         _inside(start, extent, size)
         for start, extent, size in zip(starts, x.shape, sizes, strict=True)
@@ -234,7 +230,7 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
 
 def _integers(x: Any, name: str) -> Any:
     if x.dtype.kind not in "iu":
-        raise DtypeError(f"{name} are integers, not {x.dtype}{located(user_source())}")
+        raise DtypeError(f"{name} are integers, not {x.dtype}{here()}")
     return astype(x, _INDEX)
 
 
@@ -242,7 +238,7 @@ def _inside(start: Any, extent: int, size: int) -> Any:
     last = extent - size
     if not holds_tracer(start):
         if isinstance(start, bool) or not hasattr(start, "__index__"):
-            raise DtypeError(f"a start index is an integer, not {start!r}{located(user_source())}")
+            raise DtypeError(f"a start index is an integer, not {start!r}{here()}")
         first = operator.index(start)
         return max(0, min(first + extent if first < 0 else first, last))
     if last == 0:
@@ -354,7 +350,7 @@ def _by_segment(
     if ids.ndim != 1 or x.ndim == 0 or ids.shape[0] != x.shape[0]:
         raise ShapeError(
             f"segment_ids has one number for each row of data, which has shape {x.shape}, and not "
-            f"the shape {ids.shape}{located(user_source())}"
+            f"the shape {ids.shape}{here()}"
         )
     count = _number_of_segments(ids) if num_segments is None else operator.index(num_segments)
     ids = _integers(ids, "segment_ids")
@@ -370,6 +366,6 @@ def _number_of_segments(ids: Any) -> int:
     if not isinstance(value, np.ndarray):
         raise ShapeError(
             f"the number of segments decides the shape of the result, and segment_ids is traced"
-            f"{located(user_source())}: say it by num_segments"
+            f"{here()}: say it by num_segments"
         )
     return int(value.max()) + 1 if value.size else 0

@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.types import is_float
 from functrans.ops.convolution.windows import Window
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -32,7 +32,7 @@ def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tup
     if found is None or len(found) != count or any(n < least for n in found):
         raise ShapeError(
             f"{name} of {what} must hold {count} integers of at least {least}, one for each axis, "
-            f"and is {given if found is None else found!r}{located(user_source())}"
+            f"and is {given if found is None else found!r}{here()}"
         )
     return found
 
@@ -64,7 +64,7 @@ def paddings(
         if len(pairs) != len(extents) or any(pair is None or len(pair) != 2 for pair in pairs):
             raise ShapeError(
                 f"padding of {what} must be 'SAME', 'VALID', 'SAME_LOWER' or {len(extents)} pairs "
-                f"(before, behind), and is {padding}{located(user_source())}"
+                f"(before, behind), and is {padding}{here()}"
             )
         return pairs  # type: ignore[return-value]
     name = padding.upper()
@@ -73,7 +73,7 @@ def paddings(
     if name not in ("SAME", "SAME_LOWER"):
         raise ShapeError(
             f"padding of {what} must be 'SAME', 'VALID', 'SAME_LOWER' or pairs (before, behind), "
-            f"and is {padding!r}{located(user_source())}"
+            f"and is {padding!r}{here()}"
         )
     found = []
     for extent, width, stride in zip(extents, taps, strides, strict=True):

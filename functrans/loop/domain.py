@@ -80,8 +80,7 @@ def _filled(shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray[
 def masked_by(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The values for which the mask is true."""
     values, mask = broadcast(values, mask)
-    chosen: np.ndarray[Any, Any] = values[mask]
-    return chosen
+    return values[mask]
 
 
 class Values:

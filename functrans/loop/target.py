@@ -99,8 +99,7 @@ class Target:
         """The record of thresholds of a type, for this machine."""
         for kind, own in self.thresholds:
             if kind is record:
-                found: T = own
-                return found
+                return own
         declared: T = _declared(record)  # type: ignore[arg-type]  # types have hashes
         return declared
 

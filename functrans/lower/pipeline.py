@@ -159,8 +159,7 @@ def _nests(
     if not any(isinstance(root, Contraction) for root in draft.roots):
         return chain.from_iterable(map(bodies.build, loops))
     target, simplify = draft.target, draft.chosen.puller.simplify
-    nests: Iterable[Nest] = _nests_of(draft.roots, loops, readers, bodies, target, simplify)
-    return nests
+    return _nests_of(draft.roots, loops, readers, bodies, target, simplify)
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]
@@ -373,8 +372,7 @@ def pipeline_of(target: Target) -> Pipeline:
     """The stages for a machine."""
     if target.grid is None:
         return CPU_PIPELINE
-    found: Pipeline = _on_a_grid()
-    return found
+    return _on_a_grid()
 
 
 Watch = Callable[[Stage, Draft, float], None]

@@ -57,8 +57,7 @@ class Repeat:
     @property
     def count(self) -> int | None:
         """The trip count; None if the loop has an exit."""
-        count: int | None = self.index.attribute[2]
-        return count
+        return self.index.attribute[2]
 
     @property
     def exit(self) -> Exit | None:

@@ -101,5 +101,4 @@ def kernels(draft: Draft) -> str:
 def plan(draft: Draft) -> str:
     """The plan in words."""
     assert draft.plan is not None
-    words: str = _outline(draft.plan)
-    return words
+    return _outline(draft.plan)

@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import (
-    INDEX,
-    array,
-    astype,
-    axes_of,
-    check_castable,
-    filled,
-    flat,
-    known,
-    vector,
-)
+from functrans.numpy import arrays
 from functrans.numpy.define import answers, needed, refuse, sizing
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import take_along_one
@@ -73,7 +63,7 @@ def unique(
     >>> unique(np.array([3, 1, 3]), return_counts=True, size=3, fill_value=0)
     (array([1, 3, 0]), array([1, 2, 0]))
     """
-    x = array(ar)
+    x = arrays.array(ar)
     if size is None:
         found, first, inverse, counts = _known_different(x, axis, equal_nan)
     else:
@@ -91,7 +81,9 @@ def _known_different(x: Any, axis: Any, equal_nan: bool) -> tuple[Any, Any, Any,
         "Say how many there may be: functrans.numpy.unique(x, size=n).",
     )
     _, first, inverse, counts = np.unique(value, True, True, True, axis, equal_nan=equal_nan)
-    found = take_along_one(flat(x) if axis is None else x, first, 0 if axis is None else axis)
+    found = take_along_one(
+        arrays.flat(x) if axis is None else x, first, 0 if axis is None else axis
+    )
     return found, first, inverse, counts
 
 
@@ -138,7 +130,7 @@ def isin(
 ) -> Any:  # fmt: skip
     """Whether each element is contained in another array."""
     np.isin([], [], kind=kind)  # raises for an unknown kind
-    x, tests = array(element), flat(array(test_elements))
+    x, tests = arrays.array(element), arrays.flat(arrays.array(test_elements))
     nbytes = tests.size * tests.dtype.itemsize
     if nbytes > FEW_TO_COMPARE and x.dtype == tests.dtype and not is_complex(x.dtype):
         ordered = sort(tests, axis=0)
@@ -175,14 +167,14 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     >>> jit(lambda x: np.bincount(x, length=3))(np.array([0, 2, 2, 9]))
     array([1, 0, 2])
     """
-    positions = vector(x, "x of np.bincount")
+    positions = arrays.vector(x, "x of np.bincount")
     minlength = operator.index(minlength)
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
-        positions = astype(positions, np.uint8)
-    check_castable(positions, INDEX, "safe")
-    value = known(positions)
+        positions = arrays.astype(positions, np.uint8)
+    arrays.check_castable(positions, arrays.INDEX, "safe")
+    value = arrays.known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")
     if value is not None and value.size and value.min() < 0:
@@ -191,36 +183,36 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if length is not None:  # larger numbers are counted in an extra bin, which is dropped
         size = operator.index(length)
         if positions.dtype.kind in "iu":  # a narrow dtype may not hold the size
-            positions = astype(positions, INDEX)
+            positions = arrays.astype(positions, arrays.INDEX)
         positions = minimum(positions, size)
     if weights is None or (length is None and not positions.size):  # no elements: integers
-        added = filled(positions.shape, 1, INDEX)
+        added = arrays.filled(positions.shape, 1, arrays.INDEX)
     else:
-        added = vector(weights, "weights of np.bincount")
+        added = arrays.vector(weights, "weights of np.bincount")
         if added.dtype.kind == "c":
             raise TypeError(
                 f"Cannot cast array data from {added.dtype!r} to dtype('float64') according to the "
                 "rule 'safe': the weights of bincount are real"
             )
-        added = astype(added, np.float64)
+        added = arrays.astype(added, np.float64)
     if value is None and positions.dtype.kind in "iu":
         positions = counted(positions, extent=size + (length is not None))
     if value is None and positions.dtype.kind == "i":
-        positions = astype(positions, np.uint64)  # not from the end
-    counts = filled((size + (length is not None),), 0, added.dtype)
+        positions = arrays.astype(positions, np.uint64)  # not from the end
+    counts = arrays.filled((size + (length is not None),), 0, added.dtype)
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 
 
 @answers(np.trim_zeros, views=True)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """Remove leading and trailing zeros, if the elements are known."""
-    x = array(filt)
+    x = arrays.array(filt)
     if trim.lower() not in ("f", "b", "fb", "bf"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     what = "np.trim_zeros of an array whose zeros are not known"
     truths = needed(not_equal(x, 0), what, "the shape depends on them")
     index = [slice(None)] * x.ndim
-    for i in axes_of(axis, x.ndim):
+    for i in arrays.axes_of(axis, x.ndim):
         found = np.flatnonzero(truths.any(tuple(j for j in range(x.ndim) if j != i)))
         start = found[0] if "f" in trim.lower() and found.size else 0
         stop = found[-1] + 1 if "b" in trim.lower() and found.size else x.shape[i]

@@ -10,22 +10,7 @@ import numpy as np
 from functrans.ir.on_device import holds_device
 from functrans.ir.primitive import current
 from functrans.ir.types import is_inexact
-from functrans.numpy.arrays import array as as_operand
-from functrans.numpy.arrays import astype as to_dtype
-from functrans.numpy.arrays import (
-    axis_of,
-    constant,
-    counting,
-    duplicate,
-    filled,
-    flat,
-    in_dtype,
-    inexact,
-    inexact_pair,
-    known,
-    operand,
-    shape_of,
-)
+from functrans.numpy import arrays
 from functrans.numpy.define import ORDERS, answers, refuse_keyword
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import padded, update_slice
@@ -52,62 +37,62 @@ __all__ = [
 @answers(np.zeros, creates=True)
 def zeros(shape: Any, dtype: Any = None) -> Any:
     """An array of zeros."""
-    return filled(shape_of(shape), 0, dtype or np.float64)
+    return arrays.filled(arrays.shape_of(shape), 0, dtype or np.float64)
 
 
 @answers(np.ones, creates=True)
 def ones(shape: Any, dtype: Any = None) -> Any:
     """An array of ones."""
-    return filled(shape_of(shape), 1, dtype or np.float64)
+    return arrays.filled(arrays.shape_of(shape), 1, dtype or np.float64)
 
 
 @answers(np.empty, creates=True)
 def empty(shape: Any, dtype: Any = None) -> Any:
     """An array to be assigned to; traced, it holds zeros."""
-    return filled(shape_of(shape), 0, dtype or np.float64)
+    return arrays.filled(arrays.shape_of(shape), 0, dtype or np.float64)
 
 
 @answers(np.full, creates=True)
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array filled with one number, or with a broadcast array."""
-    return _full(shape_of(shape), fill_value, dtype)
+    return _full(arrays.shape_of(shape), fill_value, dtype)
 
 
 def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
-    value = as_operand(fill_value) if dtype is None else in_dtype(fill_value, dtype)
+    value = arrays.array(fill_value) if dtype is None else arrays.in_dtype(fill_value, dtype)
     if isinstance(value, Tracer):
-        return duplicate(broadcast_to(to_dtype(value, value.dtype), shape=shape))
+        return arrays.duplicate(broadcast_to(arrays.astype(value, value.dtype), shape=shape))
     if is_inexact(value.dtype) or value.ndim:
         # a float may change from call to call: an operand, so that the graph stays the same
-        return filled(shape, 1, value.dtype) * value
-    return filled(shape, value.item(), value.dtype)
+        return arrays.filled(shape, 1, value.dtype) * value
+    return arrays.filled(shape, value.item(), value.dtype)
 
 
 def _shape_like(x: Any, shape: Any) -> tuple[int, ...]:
-    own: tuple[int, ...] = as_operand(x).shape
-    return own if shape is None else shape_of(shape)
+    own: tuple[int, ...] = arrays.array(x).shape
+    return own if shape is None else arrays.shape_of(shape)
 
 
 def _dtype_like(x: Any, dtype: Any) -> Any:
-    return as_operand(x).dtype if dtype is None else dtype
+    return arrays.array(x).dtype if dtype is None else dtype
 
 
 @answers(np.zeros_like, creates=True)
 def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Zeros with the shape and dtype of an array."""
-    return filled(_shape_like(a, shape), 0, _dtype_like(a, dtype))
+    return arrays.filled(_shape_like(a, shape), 0, _dtype_like(a, dtype))
 
 
 @answers(np.ones_like, creates=True)
 def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Ones with the shape and dtype of an array."""
-    return filled(_shape_like(a, shape), 1, _dtype_like(a, dtype))
+    return arrays.filled(_shape_like(a, shape), 1, _dtype_like(a, dtype))
 
 
 @answers(np.empty_like, creates=True)
 def empty_like(prototype: Any, /, dtype: Any = None, *, shape: Any = None) -> Any:
     """An array to be assigned to; traced, it holds zeros."""
-    return filled(_shape_like(prototype, shape), 0, _dtype_like(prototype, dtype))
+    return arrays.filled(_shape_like(prototype, shape), 0, _dtype_like(prototype, dtype))
 
 
 @answers(np.full_like, creates=True)
@@ -126,7 +111,7 @@ def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any
     numbers: list[Any] = [_number(bound) for bound in bounds]
     make: Any = np.arange  # its type has an overload for each kind of number
     row = make(*numbers, step=_number(step), dtype=dtype)
-    return duplicate(constant(row))
+    return arrays.duplicate(arrays.constant(row))
 
 
 def _number(x: Any) -> Any:
@@ -145,20 +130,20 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    start, stop = inexact_pair(start, stop)
+    start, stop = arrays.inexact_pair(start, stop)
     intervals = num - 1 if endpoint else num
     step = (stop - start) / intervals if intervals > 0 else (stop - start) * np.nan
     ndim = step.ndim + 1
     if intervals > 0:
-        row = to_dtype(counting(num, 0, ndim), step.dtype) * step + start
+        row = arrays.astype(arrays.counting(num, 0, ndim), step.dtype) * step + start
     else:
-        row = filled((num, *step.shape), 0, step.dtype) + start
+        row = arrays.filled((num, *step.shape), 0, step.dtype) + start
     if endpoint and num > 1:
         last = broadcast_to(expand_axes(stop, (0,)), shape=(1, *step.shape))
         row = concatenate([read_along(row, 0, 0, num - 1), last], axis=0)
     if dtype is not None:
-        row = to_dtype(floor(row) if np.dtype(dtype).kind in "iu" else row, dtype)
-    row = move_axis(row, 0, axis_of(axis, ndim))
+        row = arrays.astype(floor(row) if np.dtype(dtype).kind in "iu" else row, dtype)
+    row = move_axis(row, 0, arrays.axis_of(axis, ndim))
     return (row, step) if retstep else row
 
 
@@ -168,18 +153,18 @@ def logspace(
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
     """Powers of ``base`` with evenly spaced exponents."""
-    base = operand(base)
+    base = arrays.operand(base)
     if np.ndim(base):
         ndim = max(np.ndim(x) for x in (start, stop, base))
         start, stop, base = (at_least_axes(x, ndim) for x in (start, stop, base))
-        base = expand_axes(base, (axis_of(axis, ndim + 1),))
+        base = expand_axes(base, (arrays.axis_of(axis, ndim + 1),))
     powers = raise_to(base, linspace(start, stop, num, endpoint, axis=axis))
-    return powers if dtype is None else to_dtype(powers, dtype)
+    return powers if dtype is None else arrays.astype(powers, dtype)
 
 
 def at_least_axes(x: Any, ndim: int) -> Any:
     """Add leading axes up to a minimal number of axes."""
-    x = as_operand(x)
+    x = arrays.array(x)
     return expand_axes(x, tuple(range(ndim - x.ndim)))
 
 
@@ -188,11 +173,11 @@ def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Numbers spaced evenly on a logarithmic scale, between two of the same sign."""
-    start, stop = inexact(start), inexact(stop)
-    if any(np.any(known(end) == 0) for end in (start, stop)):
+    start, stop = arrays.inexact(start), arrays.inexact(stop)
+    if any(np.any(arrays.known(end) == 0) for end in (start, stop)):
         raise ValueError("Geometric sequence cannot include zero")
     working = np.result_type(start.dtype, stop.dtype, np.zeros((), dtype))
-    start, stop = to_dtype(start, working), to_dtype(stop, working)
+    start, stop = arrays.astype(start, working), arrays.astype(stop, working)
     # rotate so that start is on the positive axis, and back
     sign = np.sign(start)
     start, stop = start / sign, stop / sign
@@ -205,8 +190,8 @@ def geomspace(
         inner = update_slice(inner, broadcast_to(end, shape=shape), index=index)
     inner = inner * sign
     if dtype is not None:
-        inner = to_dtype(inner, dtype)
-    return move_axis(inner, 0, axis_of(axis, inner.ndim))
+        inner = arrays.astype(inner, dtype)
+    return move_axis(inner, 0, arrays.axis_of(axis, inner.ndim))
 
 
 # -- from existing data ----------------------------------------------------------------------------
@@ -220,18 +205,18 @@ def asarray(
     """As `numpy.asarray`, also of sequences of traced values; traced within a trace."""
     if current.get() is None:
         if holds_device((a,), {}):
-            x = as_operand(a)  # it stays on its device
-            return x if dtype is None else to_dtype(x, dtype)
+            x = arrays.array(a)  # it stays on its device
+            return x if dtype is None else arrays.astype(x, dtype)
         return np.asarray(a, dtype, order, device=device, copy=copy)
     if order not in ORDERS:
         refuse_keyword(np.asarray, "order")
     # subclasses are converted to plain arrays
-    x = protocols.strengthened(constant(np.asarray(a) if lost(a) else as_operand(a)))
+    x = protocols.strengthened(arrays.constant(np.asarray(a) if lost(a) else arrays.array(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
-        return to_dtype(x, dtype)
+        return arrays.astype(x, dtype)
     # an array made from a list is new, too
     if copy or not hasattr(a, "dtype"):
-        return duplicate(x)
+        return arrays.duplicate(x)
     return views.in_order(x, f"np.asarray(..., order={order!r})") if order in ("C", "F") else x
 
 
@@ -268,13 +253,13 @@ def array(
 @answers(np.copy, creates=True)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     """A copy that can be assigned to."""
-    return duplicate(constant(as_operand(a)))
+    return arrays.duplicate(arrays.constant(arrays.array(a)))
 
 
 @answers(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
     """Convert an array to another dtype."""
-    return to_dtype(x, dtype)
+    return arrays.astype(x, dtype)
 
 
 # -- matrices --------------------------------------------------------------------------------------
@@ -287,7 +272,7 @@ def _rows_and_crossings(rows: int, columns: int, k: Any) -> tuple[Any, Any]:
     """
     if not isinstance(k, Tracer):
         k = min(max(k, -rows), columns)
-    return counting(rows, 0, 2), counting(columns, 1, 2) - k
+    return arrays.counting(rows, 0, 2), arrays.counting(columns, 1, 2) - k
 
 
 def _at_or_below(rows: int, columns: int, k: Any) -> Any:
@@ -301,7 +286,7 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
     """A matrix with ones on a diagonal."""
     rows, columns = operator.index(N), operator.index(N if M is None else M)
     row, crossed = _rows_and_crossings(rows, columns, operator.index(k))
-    return to_dtype(row == crossed, dtype)
+    return arrays.astype(row == crossed, dtype)
 
 
 @answers(np.identity, creates=True)
@@ -314,20 +299,20 @@ def identity(n: Any, dtype: Any = None) -> Any:
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
     """A matrix with ones on and below a diagonal."""
     rows, columns = operator.index(N), operator.index(N if M is None else M)
-    return to_dtype(_at_or_below(rows, columns, operator.index(k)), dtype)
+    return arrays.astype(_at_or_below(rows, columns, operator.index(k)), dtype)
 
 
 @answers(np.tril)
 def tril(m: Any, k: int = 0) -> Any:
     """The lower triangle, with zeros above it."""
-    m = as_operand(m)
+    m = arrays.array(m)
     return select(_at_or_below(*_rows_and_columns(m), k), m, m.dtype.type(0))
 
 
 @answers(np.triu)
 def triu(m: Any, k: int = 0) -> Any:
     """The upper triangle, with zeros below it."""
-    m = as_operand(m)
+    m = arrays.array(m)
     return select(_at_or_below(*_rows_and_columns(m), k - 1), m.dtype.type(0), m)
 
 
@@ -339,7 +324,7 @@ def _rows_and_columns(m: Any) -> tuple[int, int]:
 @answers(np.diag, views=True)
 def diag(v: Any, k: int = 0) -> Any:
     """The matrix with a vector on its diagonal, or the diagonal of a matrix."""
-    v = as_operand(v)
+    v = arrays.array(v)
     if v.ndim == 1:
         n = v.shape[0] + abs(k)
         start = k if k >= 0 else -k * n
@@ -353,31 +338,31 @@ def diag(v: Any, k: int = 0) -> Any:
 @answers(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix with the flattened elements of an array on its diagonal."""
-    return diag(flat(as_operand(v)), k)
+    return diag(arrays.flat(arrays.array(v)), k)
 
 
 @answers(np.diagonal, views=True)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal, read-only as in NumPy."""
-    return views.diagonal(as_operand(a), offset, axis1, axis2)
+    return views.diagonal(arrays.array(a), offset, axis1, axis2)
 
 
 @answers(np.vander)
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """The Vandermonde matrix of a vector."""
-    x = as_operand(x)
+    x = arrays.array(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     columns = x.shape[0] if N is None else operator.index(N)
     if columns < 0:
         raise ValueError("negative dimensions are not allowed")
     dtype = np.promote_types(x.dtype, np.int64)
-    x = to_dtype(x, dtype)
-    powers = [filled(x.shape, 1, dtype)]
+    x = arrays.astype(x, dtype)
+    powers = [arrays.filled(x.shape, 1, dtype)]
     while len(powers) < columns:
         powers.append(powers[-1] * x)
     if columns == 0:
-        return filled((x.shape[0], 0), 0, dtype)
+        return arrays.filled((x.shape[0], 0), 0, dtype)
     together = stack(powers, axis=1)
     return together if increasing else flip(together, axes=(1,))
 
@@ -392,7 +377,7 @@ def meshgrid(
     """Coordinate arrays of a grid from coordinate vectors."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    vectors = [views.reshape(as_operand(x), -1) for x in xi]
+    vectors = [views.reshape(arrays.array(x), -1) for x in xi]
     place = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         place[:2] = 1, 0
@@ -404,17 +389,17 @@ def meshgrid(
         own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
         grid = views.reshape(vector, own)
         grid = grid if sparse else views.broadcast_to(grid, shape)
-        grids.append(duplicate(grid) if copy else grid)
+        grids.append(arrays.duplicate(grid) if copy else grid)
     return tuple(grids)
 
 
 @answers(np.indices, creates=True)
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     """The indices of a grid, as one array for each axis."""
-    shape = shape_of(dimensions)
-    each = [to_dtype(counting(n, i, len(shape)), dtype) for i, n in enumerate(shape)]
+    shape = arrays.shape_of(dimensions)
+    each = [arrays.astype(arrays.counting(n, i, len(shape)), dtype) for i, n in enumerate(shape)]
     if sparse:
         return tuple(each)
     if not each:
-        return filled((0,), 0, dtype)
+        return arrays.filled((0,), 0, dtype)
     return stack([broadcast_to(x, shape=shape) for x in each], axis=0)

@@ -22,7 +22,7 @@ from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.absent import holds
 from functrans.trace.notes import NUMPYS, SLIPS, add_place, raise_theirs
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -227,12 +227,10 @@ def sizing(x: Any, unknown: str, fix: str) -> Any:
     """The plain array behind a value that decides the size of a result."""
     value = known(x)
     if value is None:
-        raise TracerIndexError(f"{unknown}{located(user_source())}.\n{fix}")
+        raise TracerIndexError(f"{unknown}{here()}.\n{fix}")
     return value
 
 
 def refuse(what: str, fix: str) -> NoReturn:
     """Raise for an expression that has no traced form."""
-    raise UnsupportedNumPyError(
-        f"{what} is not supported on traced values{located(user_source())}: {fix}"
-    )
+    raise UnsupportedNumPyError(f"{what} is not supported on traced values{here()}: {fix}")

@@ -31,7 +31,7 @@ from functrans.ops.elementwise.trigonometric import arctan2
 from functrans.ops.indexing import views
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.ops.reductions.reduce import reduce_and
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -53,7 +53,7 @@ def round(a: Any, decimals: Any = 0) -> Any:
         return complex_p(*parts)
     if x.dtype.kind == "b" and decimals:
         raise TypeError(
-            f"np.round(x, {decimals}) of truth values{located(user_source())}: NumPy has none, "
+            f"np.round(x, {decimals}) of truth values{here()}: NumPy has none, "
             "convert them by .astype(float)"
         )
     if x.dtype.kind in "iu":

@@ -21,15 +21,7 @@ from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj
-from functrans.ops.fft.fourier import (
-    OTHER_WAY,
-    check_points,
-    fft_p,
-    half,
-    irfft_p,
-    rfft_p,
-    with_extent,
-)
+from functrans.ops.fft import fourier
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -47,20 +39,20 @@ def resized(x: Any, axis: int, extent: int) -> Any:
     if extent <= size:
         return x if extent == size else read_along(x, axis, 0, extent)
     index = tuple((0, size, 1) if i == axis else whole(n) for i, n in enumerate(x.shape))
-    return embed(x, index=index, shape=with_extent(x.shape, axis, extent))
+    return embed(x, index=index, shape=fourier.with_extent(x.shape, axis, extent))
 
 
 def norm_of(norm: Any) -> str:
     """The full name of a normalisation."""
     norm = "backward" if norm is None else norm
-    if norm not in OTHER_WAY:
+    if norm not in fourier.OTHER_WAY:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return str(norm)
 
 
 def _points(n: Any, otherwise: int) -> int:
     points = otherwise if n is None else operator.index(n)
-    check_points(points)
+    fourier.check_points(points)
     return points
 
 
@@ -74,7 +66,7 @@ def _complex_transform(a: Any, n: Any, axis: int, norm: Any, inverse: bool) -> A
     x = _signal(a)
     axis = axis_of(axis, x.ndim)
     x = resized(x, axis, _points(n, x.shape[axis]))
-    return fft_p(x, axis=axis, inverse=inverse, norm=norm_of(norm))
+    return fourier.fft_p(x, axis=axis, inverse=inverse, norm=norm_of(norm))
 
 
 # -- along one axis --------------------------------------------------------------------------------
@@ -98,7 +90,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     x = _signal(a)
     axis = axis_of(axis, x.ndim)
     x = resized(x, axis, _points(n, x.shape[axis]))
-    return rfft_p(x, axis=axis, norm=norm_of(norm))
+    return fourier.rfft_p(x, axis=axis, norm=norm_of(norm))
 
 
 @answers(np.fft.irfft)
@@ -107,20 +99,22 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     x = _signal(a)
     axis = axis_of(axis, x.ndim)
     points = _points(n, 2 * (x.shape[axis] - 1))
-    result = irfft_p(resized(x, axis, half(points)), axis=axis, points=points, norm=norm_of(norm))
+    result = fourier.irfft_p(
+        resized(x, axis, fourier.half(points)), axis=axis, points=points, norm=norm_of(norm)
+    )
     return astype(result, x.dtype) if x.dtype == np.float16 else result
 
 
 @answers(np.fft.hfft)
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     """The Fourier transform of a Hermitian-symmetric signal, of which one half is given."""
-    return irfft(conj(_signal(a)), n, axis, OTHER_WAY[norm_of(norm)])
+    return irfft(conj(_signal(a)), n, axis, fourier.OTHER_WAY[norm_of(norm)])
 
 
 @answers(np.fft.ihfft)
 def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     """The inverse of `hfft`."""
-    return conj(rfft(a, n, axis, OTHER_WAY[norm_of(norm)]))
+    return conj(rfft(a, n, axis, fourier.OTHER_WAY[norm_of(norm)]))
 
 
 # -- along several ---------------------------------------------------------------------------------

@@ -47,8 +47,7 @@ class Flat:
         return iter(self._vector())
 
     def __len__(self) -> int:
-        size: int = self.base.size
-        return size
+        return self.base.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self._vector(), dtype)

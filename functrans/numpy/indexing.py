@@ -29,7 +29,7 @@ from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.indexing.index import getitem
 from functrans.ops.reductions.sorting import argsort as argsort_p
 from functrans.ops.reductions.sorting import sort as sort_p
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "argpartition", "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "nanargmax",
@@ -307,7 +307,7 @@ def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The index of the bin of each value, for monotonic bins."""
     if is_complex(array(x).dtype):
-        raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
+        raise DtypeError(f"np.digitize of complex numbers{here()}: x is real")
     edges = array(bins)
     order = known(edges)
     if order is not None and order.ndim == 1:

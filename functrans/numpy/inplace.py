@@ -10,16 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrans.errors import TracerConversionError
-from functrans.numpy.arrays import (
-    INDEX,
-    array,
-    astype,
-    axis_of,
-    check_castable,
-    counting,
-    flat,
-    in_dtype,
-)
+from functrans.numpy import arrays
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
@@ -32,7 +23,7 @@ from functrans.ops.indexing.index import converted, setitem
 from functrans.ops.indexing.positions import open_mesh
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.assignable import Assignable, become_traced
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
@@ -50,7 +41,7 @@ def check_assignable(x: Any, name: str) -> None:
 def refuse_ndarray(name: str) -> NoReturn:
     """Raise because an ndarray cannot hold traced values."""
     raise TracerConversionError(
-        f"{name} is to store traced values in an ndarray{located(user_source())}, which would lose "
+        f"{name} is to store traced values in an ndarray{here()}, which would lose "
         "their derivatives.\n"
         "Make the array traced before: a = functrans.numpy.array(a)."
     )
@@ -60,11 +51,11 @@ def refuse_ndarray(name: str) -> NoReturn:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Copy values to an array where a condition holds."""
     check_assignable(dst, "np.copyto")
-    source = array(src)
+    source = arrays.array(src)
     fits = isinstance(src, int) and dst.dtype.kind != "b"  # or the number is out of range
     if not fits:
-        check_castable(source, dst.dtype, casting)
-    new = setitem(dst, ..., in_dtype(src, dst.dtype))
+        arrays.check_castable(source, dst.dtype, casting)
+    new = setitem(dst, ..., arrays.in_dtype(src, dst.dtype))
     assign(dst, new if where is True else select(mask_of(where), new, dst), "np.copyto")
 
 
@@ -72,11 +63,11 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by flat indices."""
     check_assignable(a, "np.put")
-    positions = within(flat(array(ind)), a.size, mode)
+    positions = within(arrays.flat(arrays.array(ind)), a.size, mode)
     values = converted(v, a.dtype)
     if values.size:
         values = resize(values, positions.shape)
-        assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
+        assign(a, reshape(setitem(arrays.flat(a), positions, values), shape=a.shape), "put")
 
 
 @answers(np.putmask, views=True)
@@ -96,11 +87,14 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Assign to masked elements one value after the other."""
     check_assignable(arr, "np.place")
-    values = flat(converted(vals, arr.dtype))
+    values = arrays.flat(converted(vals, arr.dtype))
     if values.size == 0:
         refuse("np.place of no values", "give one at the least")
-    chosen = flat(truth(mask))
-    turn = maximum(cumsum(astype(chosen, INDEX), axis=0, reverse=False) - 1, 0) % values.size
+    chosen = arrays.flat(truth(mask))
+    turn = (
+        maximum(cumsum(arrays.astype(chosen, arrays.INDEX), axis=0, reverse=False) - 1, 0)
+        % values.size
+    )
     new = reshape(gather(values, turn, axes=(0,)), shape=arr.shape)
     assign(arr, select(truth(mask), new, arr), "np.place")
 
@@ -110,10 +104,10 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Assign to elements along one axis by an array of indices."""
     check_assignable(arr, "np.put_along_axis")
     if axis is None:
-        new = setitem(flat(arr), array(indices), values)
+        new = setitem(arrays.flat(arr), arrays.array(indices), values)
         return assign(arr, reshape(new, shape=arr.shape), "np.put_along_axis")
-    axis = axis_of(axis, arr.ndim)
-    arr[tuple(open_mesh(arr.shape, axis, array(indices)))] = values
+    axis = arrays.axis_of(axis, arr.ndim)
+    arr[tuple(open_mesh(arr.shape, axis, arrays.array(indices)))] = values
 
 
 @answers(np.fill_diagonal, views=True)
@@ -129,8 +123,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         return
     if wrap and a.ndim == 2:
         places = np.arange(0, a.size, a.shape[1] + 1)
-        new = setitem(flat(a), places, resize(values, places.shape))
+        new = setitem(arrays.flat(a), places, resize(values, places.shape))
         assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
     else:
         size = min(a.shape)
-        a[(counting(size),) * a.ndim] = resize(values, (size,))
+        a[(arrays.counting(size),) * a.ndim] = resize(values, (size,))

@@ -172,7 +172,7 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     extent = x.shape[axis_of(axis, x.ndim)]
     if not np.ndim(indices_or_sections) and extent % operator.index(indices_or_sections):
         raise ShapeError("array split does not result in an equal division")
-    return array_split(x, indices_or_sections, axis)  # type: ignore[no-any-return]
+    return array_split(x, indices_or_sections, axis)
 
 
 def _split_along(axis: int, name: str, x: Any, indices_or_sections: Any) -> Any:

@@ -16,7 +16,7 @@ from functrans.numpy.arrays import astype, check_castable, duplicate, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
@@ -84,7 +84,7 @@ def _partition(self: Tracer, kth: Any, axis: int = -1, kind: Any = None) -> None
 
 def _resize(self: Tracer, *args: Any, **keywords: Any) -> Any:
     raise MutationError(
-        f"x.resize(){located(user_source())}: an array cannot change its shape in place.\n"
+        f"x.resize(){here()}: an array cannot change its shape in place.\n"
         "Write x = np.resize(x, shape)."
     )
 

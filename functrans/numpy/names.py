@@ -1,142 +1,28 @@
 """Names that the namespace re-exports from NumPy: constants, dtypes, and the ufuncs.
 
-Ufuncs dispatch on their operands, and traced values record an operation.
+Ufuncs dispatch on their operands, and traced values record an operation. Only type checkers read
+this module.
 """
 
-from numpy import abs as abs
-from numpy import absolute as absolute
-from numpy import acos as acos
-from numpy import acosh as acosh
-from numpy import add as add
-from numpy import arccos as arccos
-from numpy import arccosh as arccosh
-from numpy import arcsin as arcsin
-from numpy import arcsinh as arcsinh
-from numpy import arctan as arctan
-from numpy import arctan2 as arctan2
-from numpy import arctanh as arctanh
-from numpy import asin as asin
-from numpy import asinh as asinh
-from numpy import atan as atan
-from numpy import atan2 as atan2
-from numpy import atanh as atanh
-from numpy import bitwise_and as bitwise_and
-from numpy import bitwise_invert as bitwise_invert
-from numpy import bitwise_left_shift as bitwise_left_shift
-from numpy import bitwise_not as bitwise_not
-from numpy import bitwise_or as bitwise_or
-from numpy import bitwise_right_shift as bitwise_right_shift
-from numpy import bitwise_xor as bitwise_xor
-from numpy import bool as bool
-from numpy import bool_ as bool_
-from numpy import broadcast_shapes as broadcast_shapes
-from numpy import cbrt as cbrt
-from numpy import ceil as ceil
-from numpy import complex64 as complex64
-from numpy import complex128 as complex128
-from numpy import conj as conj
-from numpy import conjugate as conjugate
-from numpy import copysign as copysign
-from numpy import cos as cos
-from numpy import cosh as cosh
-from numpy import deg2rad as deg2rad
-from numpy import degrees as degrees
-from numpy import divide as divide
-from numpy import divmod as divmod
-from numpy import dtype as dtype
-from numpy import e as e
-from numpy import equal as equal
-from numpy import errstate as errstate
-from numpy import euler_gamma as euler_gamma
-from numpy import exp as exp
-from numpy import exp2 as exp2
-from numpy import expm1 as expm1
-from numpy import fabs as fabs
-from numpy import float16 as float16
-from numpy import float32 as float32
-from numpy import float64 as float64
-from numpy import float_power as float_power
-from numpy import floating as floating
-from numpy import floor as floor
-from numpy import floor_divide as floor_divide
-from numpy import fmax as fmax
-from numpy import fmin as fmin
-from numpy import fmod as fmod
-from numpy import gcd as gcd
-from numpy import generic as generic
-from numpy import greater as greater
-from numpy import greater_equal as greater_equal
-from numpy import heaviside as heaviside
-from numpy import hypot as hypot
-from numpy import inexact as inexact
-from numpy import inf as inf
-from numpy import int8 as int8
-from numpy import int16 as int16
-from numpy import int32 as int32
-from numpy import int64 as int64
-from numpy import int_ as int_
-from numpy import integer as integer
-from numpy import invert as invert
-from numpy import isdtype as isdtype
-from numpy import isfinite as isfinite
-from numpy import isinf as isinf
-from numpy import isnan as isnan
-from numpy import issubdtype as issubdtype
-from numpy import lcm as lcm
-from numpy import left_shift as left_shift
-from numpy import less as less
-from numpy import less_equal as less_equal
-from numpy import log as log
-from numpy import log1p as log1p
-from numpy import log2 as log2
-from numpy import log10 as log10
-from numpy import logaddexp as logaddexp
-from numpy import logaddexp2 as logaddexp2
-from numpy import logical_and as logical_and
-from numpy import logical_not as logical_not
-from numpy import logical_or as logical_or
-from numpy import logical_xor as logical_xor
-from numpy import matmul as matmul
-from numpy import maximum as maximum
-from numpy import minimum as minimum
-from numpy import mod as mod
-from numpy import modf as modf
-from numpy import multiply as multiply
-from numpy import nan as nan
-from numpy import ndarray as ndarray
-from numpy import negative as negative
-from numpy import newaxis as newaxis
-from numpy import nextafter as nextafter
-from numpy import not_equal as not_equal
-from numpy import number as number
-from numpy import pi as pi
-from numpy import positive as positive
-from numpy import pow as pow
-from numpy import power as power
-from numpy import promote_types as promote_types
-from numpy import rad2deg as rad2deg
-from numpy import radians as radians
-from numpy import reciprocal as reciprocal
-from numpy import remainder as remainder
-from numpy import right_shift as right_shift
-from numpy import rint as rint
-from numpy import sign as sign
-from numpy import signbit as signbit
-from numpy import sin as sin
-from numpy import sinh as sinh
-from numpy import spacing as spacing
-from numpy import sqrt as sqrt
-from numpy import square as square
-from numpy import subtract as subtract
-from numpy import tan as tan
-from numpy import tanh as tanh
-from numpy import tril_indices as tril_indices
-from numpy import triu_indices as triu_indices
-from numpy import true_divide as true_divide
-from numpy import trunc as trunc
-from numpy import uint8 as uint8
-from numpy import uint16 as uint16
-from numpy import uint32 as uint32
-from numpy import uint64 as uint64
-from numpy import unsignedinteger as unsignedinteger
-from numpy import vecdot as vecdot
+# ruff: noqa: F405
+from numpy import *  # noqa: F403
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "bool", "bool_", "broadcast_shapes", "cbrt", "ceil", "complex64", "complex128",
+    "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "divide", "divmod",
+    "dtype", "e", "equal", "errstate", "euler_gamma", "exp", "exp2", "expm1", "fabs", "float16",
+    "float32", "float64", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "gcd", "generic", "greater", "greater_equal", "heaviside", "hypot", "inexact", "inf",
+    "int8", "int16", "int32", "int64", "int_", "integer", "invert", "isdtype", "isfinite", "isinf",
+    "isnan", "issubdtype", "lcm", "left_shift", "less", "less_equal", "log", "log1p", "log2",
+    "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "matmul", "maximum", "minimum", "mod", "modf", "multiply", "nan", "ndarray", "negative",
+    "newaxis", "nextafter", "not_equal", "number", "pi", "positive", "pow", "power",
+    "promote_types", "rad2deg", "radians", "reciprocal", "remainder", "right_shift", "rint", "sign",
+    "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh",
+    "tril_indices", "triu_indices", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unsignedinteger", "vecdot",
+]  # fmt: skip

@@ -14,18 +14,9 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.types import real_dtype
+from functrans.numpy import reductions
 from functrans.numpy.arrays import INDEX, axes_of, axis_of, flat, inexact
 from functrans.numpy.define import answers
-from functrans.numpy.reductions import (
-    any,
-    count_nonzero,
-    max,
-    min,
-    restored,
-    root,
-    squared_size,
-    sum,
-)
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, drop_axes, expand_axes, reshape, transpose
 from functrans.ops.elementwise.choice import absolute, select
@@ -50,7 +41,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
             axes = tuple(range(x.ndim))
-            return restored(root(sum(squared_size(flat(x)))), axes, keepdims)
+            return reductions.restored(
+                reductions.root(reductions.sum(reductions.squared_size(flat(x)))), axes, keepdims
+            )
         axis = tuple(range(x.ndim))
     axes = tuple(axis_of(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if len(axes) == 1:
@@ -64,21 +57,21 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     if ord == 0:
-        return sum(astype(not_equal(x, 0), real_dtype(x.dtype)), axes, keepdims=keepdims)
+        return reductions.sum(astype(not_equal(x, 0), real_dtype(x.dtype)), axes, keepdims=keepdims)
     if ord == 2:
-        return root(sum(squared_size(x), axes, keepdims=keepdims))
+        return reductions.root(reductions.sum(reductions.squared_size(x), axes, keepdims=keepdims))
     size = absolute(x)
     if ord == np.inf:
-        return max(size, axes, keepdims=keepdims, initial=0)
+        return reductions.max(size, axes, keepdims=keepdims, initial=0)
     if ord == -np.inf:
-        return min(size, axes, keepdims=keepdims)
+        return reductions.min(size, axes, keepdims=keepdims)
     if ord == 1:
-        return sum(size, axes, keepdims=keepdims)
+        return reductions.sum(size, axes, keepdims=keepdims)
     # powers below 1 have infinite derivatives at 0, so zeros are excluded
     nothing = equal(size, 0)
     powers = raise_to(select(nothing, 1, size), ord)
     of_nothing = 0 if ord > 0 else np.inf
-    total = sum(select(nothing, of_nothing, powers), axes, keepdims=keepdims)
+    total = reductions.sum(select(nothing, of_nothing, powers), axes, keepdims=keepdims)
     nothing = equal(total, 0)
     return select(nothing, of_nothing, raise_to(select(nothing, 1, total), 1 / ord))
 
@@ -87,14 +80,14 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if ord in ("fro", "f"):
-        return root(sum(squared_size(x), axes, keepdims=keepdims))
+        return reductions.root(reductions.sum(reductions.squared_size(x), axes, keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         added, left = axes if ord in (1, -1) else axes[::-1]
-        totals = sum(absolute(x), added, keepdims=True)
+        totals = reductions.sum(absolute(x), added, keepdims=True)
         result = (
-            max(totals, left, keepdims=True, initial=0)
+            reductions.max(totals, left, keepdims=True, initial=0)
             if ord > 0
-            else min(totals, left, keepdims=True)
+            else reductions.min(totals, left, keepdims=True)
         )
         return result if keepdims else reshape(result, shape=drop_axes(x.shape, axes))
     if ord not in _OF_SINGULAR_VALUES:
@@ -108,9 +101,9 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 
 _OF_SINGULAR_VALUES: dict[Any, Callable[[Any], Any]] = {
-    2: lambda values: max(values, -1, initial=0),
-    -2: lambda values: min(values, -1),
-    "nuc": lambda values: sum(values, -1),
+    2: lambda values: reductions.max(values, -1, initial=0),
+    -2: lambda values: reductions.min(values, -1),
+    "nuc": lambda values: reductions.sum(values, -1),
 }
 """The implementations of norms, by their orders."""
 
@@ -149,13 +142,13 @@ def cond(x: Any, p: Any = None) -> Any:
         values = svd_p(x, full=False)[1]
         ends = values[..., 0], values[..., -1]
         ratio = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
-        return select(isnan(ratio) & ~any(isnan(x), axes), np.inf, ratio)
+        return select(isnan(ratio) & ~reductions.any(isnan(x), axes), np.inf, ratio)
     check_square(x, "cond")
     sign, _ = ops.slogdet_p(x)
     singular = equal(sign, 0)
     whole = select(on_rows(on_rows(singular)), identity(x.shape[-1], x.dtype), x)
     both = _matrix_norm(x, p, axes, False) * _matrix_norm(ops.inv(whole), p, axes, False)
-    return select(singular | (isnan(both) & ~any(isnan(x), axes)), np.inf, both)
+    return select(singular | (isnan(both) & ~reductions.any(isnan(x), axes)), np.inf, both)
 
 
 @answers(np.linalg.matrix_rank)
@@ -181,11 +174,11 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
         raise ValueError("`tol` and `rtol` can't be both set.")
     x = inexact(A)
     if x.ndim < 2:
-        return astype(any(not_equal(x, 0)), INDEX)
+        return astype(reductions.any(not_equal(x, 0)), INDEX)
     values = absolute(eigvalsh_p(x, lower=True)) if hermitian else svdvals_p(x)
     if tol is not None:
-        return count_nonzero(greater(values, on_rows(asarray(tol))), axis=-1)
+        return reductions.count_nonzero(greater(values, on_rows(asarray(tol))), axis=-1)
     if rtol is None:
         rtol = builtins.max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
-    largest = max(values, -1, keepdims=True, initial=0)
-    return count_nonzero(greater(values, largest * on_rows(asarray(rtol))), axis=-1)
+    largest = reductions.max(values, -1, keepdims=True, initial=0)
+    return reductions.count_nonzero(greater(values, largest * on_rows(asarray(rtol))), axis=-1)

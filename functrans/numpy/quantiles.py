@@ -21,7 +21,7 @@ from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.reductions.sorting import sort as sort_p
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
@@ -106,7 +106,7 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
     """The levels for an array of a dtype; a Python number does not contribute a dtype."""
     if is_complex(dtype):
         raise DtypeError(
-            f"a quantile of complex numbers{located(user_source())}: take their real parts, or "
+            f"a quantile of complex numbers{here()}: take their real parts, or "
             "their absolute values"
         )
     fractions = array(np.true_divide(q, whole))
@@ -245,7 +245,7 @@ def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
     """The dtype of interpolated values."""
     if x.dtype.kind == "b":
         raise DtypeError(
-            f"a quantile of truth values{located(user_source())}: what lies between two of them is "
+            f"a quantile of truth values{here()}: what lies between two of them is "
             "not defined; convert them by .astype(float)"
         )
     return np.promote_types(x.dtype, levels.dtype)

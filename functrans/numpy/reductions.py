@@ -25,17 +25,9 @@ from functrans.ops.elementwise.complex_numbers import imag as imag_part
 from functrans.ops.elementwise.complex_numbers import real as real_part
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import sqrt
+from functrans.ops.reductions import reduce
 from functrans.ops.reductions.cumulative import cumprod as cumprod_p
 from functrans.ops.reductions.cumulative import cumsum as cumsum_p
-from functrans.ops.reductions.reduce import argmax as argmax_p
-from functrans.ops.reductions.reduce import argmin as argmin_p
-from functrans.ops.reductions.reduce import (
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_or,
-    reduce_prod,
-)
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
@@ -99,7 +91,7 @@ def prod(
     """The product of the elements along axes."""
     x = array(a)
     x = chosen(astype(x, accumulator(x.dtype) if dtype is None else dtype), where, 1)
-    return _folded(reduce_prod, x, axis, keepdims, initial, lambda out, first: out * first)
+    return _folded(reduce.reduce_prod, x, axis, keepdims, initial, lambda out, first: out * first)
 
 
 def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
@@ -186,7 +178,7 @@ def max(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """The maximum along axes; equal maxima share the derivative."""
-    return _extreme(reduce_max, maximum, "maximum", a, axis, keepdims, initial, where)
+    return _extreme(reduce.reduce_max, maximum, "maximum", a, axis, keepdims, initial, where)
 
 
 @answers(np.min, np.amin)
@@ -194,7 +186,7 @@ def min(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """The minimum along axes; equal minima share the derivative."""
-    return _extreme(reduce_min, minimum, "minimum", a, axis, keepdims, initial, where)
+    return _extreme(reduce.reduce_min, minimum, "minimum", a, axis, keepdims, initial, where)
 
 
 amax, amin = max, min
@@ -218,13 +210,13 @@ def _position(op: Op, a: Any, axis: Any, keepdims: Any) -> Any:
 @answers(np.argmax)
 def argmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """The index of the (first) maximum."""
-    return _position(argmax_p, a, axis, keepdims)
+    return _position(reduce.argmax, a, axis, keepdims)
 
 
 @answers(np.argmin)
 def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """The index of the (first) minimum."""
-    return _position(argmin_p, a, axis, keepdims)
+    return _position(reduce.argmin, a, axis, keepdims)
 
 
 # -- truth -----------------------------------------------------------------------------------------
@@ -251,7 +243,7 @@ def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
     """Whether all elements along axes are true."""
     x = chosen(truth(a), where, True)
     axes = axes_of(axis, x.ndim)
-    return restored(reduce_and(x, axes=axes), axes, keepdims)
+    return restored(reduce.reduce_and(x, axes=axes), axes, keepdims)
 
 
 @answers(np.any)
@@ -259,7 +251,7 @@ def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
     """Whether some element along axes is true."""
     x = chosen(truth(a), where, False)
     axes = axes_of(axis, x.ndim)
-    return restored(reduce_or(x, axes=axes), axes, keepdims)
+    return restored(reduce.reduce_or(x, axes=axes), axes, keepdims)
 
 
 # -- averages --------------------------------------------------------------------------------------

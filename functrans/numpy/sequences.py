@@ -33,7 +33,7 @@ from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, rea
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
 from functrans.ops.linalg import products
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp",
@@ -150,9 +150,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
     if x.dtype.kind == "b" and axes:
-        raise DtypeError(
-            f"np.gradient of truth values{located(user_source())}: convert them by .astype(float)"
-        )
+        raise DtypeError(f"np.gradient of truth values{here()}: convert them by .astype(float)")
     x = inexact(x)
     slopes = [
         astype(_slope(x, h, i, edge_order), x.dtype) for h, i in zip(spacings, axes, strict=True)
@@ -241,13 +239,12 @@ def interp(
         raise ValueError("fp and xp are not of the same length.")
     if is_complex(at.dtype) or is_complex(places.dtype):
         raise DtypeError(
-            f"np.interp at complex numbers{located(user_source())}: x and xp are real, and only fp "
-            "may be complex"
+            f"np.interp at complex numbers{here()}: x and xp are real, and only fp may be complex"
         )
     ends = [array(end) for end in (left, right) if end is not None]
     if any(is_complex(end.dtype) for end in ends) and not is_complex(values.dtype):
         raise DtypeError(
-            f"must be real number, not complex: an end of np.interp{located(user_source())}; "
+            f"must be real number, not complex: an end of np.interp{here()}; "
             "if fp is meant to be complex, write fp.astype(complex)"
         )
     at, places = astype(at, np.float64), astype(places, np.float64)

@@ -53,8 +53,7 @@ def _longer(c: Any, size: int) -> Any:
 
 def _numpys(basis: Basis, kind: str) -> Function:
     name = next(name for name, each in BASES.items() if each is basis)
-    found: Function = vars(sys.modules[f"numpy.polynomial.{name}"])[basis.prefix + kind]
-    return found
+    return vars(sys.modules[f"numpy.polynomial.{name}"])[basis.prefix + kind]
 
 
 def _add(basis: Basis, x: Any, y: Any) -> Any:

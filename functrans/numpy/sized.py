@@ -13,15 +13,8 @@ from typing import Any, NamedTuple
 from functrans.ir.types import is_float
 from functrans.numpy.arrays import INDEX, array, astype, counting, filled, flat
 from functrans.numpy.define import refuse
+from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import (
-    broadcast_to,
-    expand_axes,
-    full_p,
-    reduce_sum,
-    reshape,
-    zeros,
-)
 from functrans.ops.elementwise.arithmetic import floor_divide, remainder
 from functrans.ops.elementwise.choice import minimum, select
 from functrans.ops.elementwise.compare import less, not_equal
@@ -41,7 +34,7 @@ class Places(NamedTuple):
 
     def or_else(self, values: Any, fill: Any) -> Any:
         """Values of the used entries, and a fill value for the others."""
-        mask = expand_axes(self.taken, tuple(range(1, values.ndim)))
+        mask = structural.expand_axes(self.taken, tuple(range(1, values.ndim)))
         return select(mask, values, astype(array(fill), values.dtype))
 
 
@@ -55,7 +48,7 @@ def places_of(truths: Any, size: Any) -> Places:
     place = select(truths, minimum(cumsum(chosen, axis=0, reverse=False) - 1, size), size)
     each = counting(truths.shape[0])
     written = scatter_set(filled((size + 1,), 0, INDEX), each, place, axes=(0,), unique=False)
-    taken = less(counting(size), reduce_sum(chosen, axes=(0,)))
+    taken = less(counting(size), structural.reduce_sum(chosen, axes=(0,)))
     return Places(read_along(written, 0, 0, size), taken)
 
 
@@ -95,11 +88,11 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
     """
     row = flat(x)
     if row.shape[0] == 0:
-        empty = zeros((operator.index(size),), INDEX)
-        values = full_p(shape=empty.shape, value=0, dtype=x.dtype)
+        empty = structural.zeros((operator.index(size),), INDEX)
+        values = structural.full_p(shape=empty.shape, value=0, dtype=x.dtype)
         if fill_value is not None:
-            values = broadcast_to(astype(array(fill_value), x.dtype), shape=empty.shape)
-        return Different(values, empty, zeros(x.shape, INDEX), empty)
+            values = structural.broadcast_to(astype(array(fill_value), x.dtype), shape=empty.shape)
+        return Different(values, empty, structural.zeros(x.shape, INDEX), empty)
     order = argsort(row, axis=0)
     ascending = gather(row, order, axes=(0,))
     before = read_along(ascending, 0, 0, row.shape[0] - 1)
@@ -107,7 +100,7 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
     changes = not_equal(before, after)
     if equal_nan and is_float(x.dtype):
         changes = changes & ~(isnan(before) & isnan(after))
-    first = full_p(shape=(1,), value=True, dtype=changes.dtype)
+    first = structural.full_p(shape=(1,), value=True, dtype=changes.dtype)
     starts = concatenate([first, changes], axis=0)
     places = places_of(starts, size)
     values = gather(ascending, places.positions, axes=(0,))
@@ -121,7 +114,7 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
     return Different(
         values,
         gather(order, places.positions, axes=(0,)),
-        reshape(inverse, shape=x.shape),
+        structural.reshape(inverse, shape=x.shape),
         read_along(counts, 0, 0, operator.index(size)),
     )
 

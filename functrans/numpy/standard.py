@@ -17,7 +17,7 @@ from functrans.ir.primitive import current
 from functrans.ir.types import is_supported
 from functrans.numpy.arrays import constant, duplicate
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
@@ -134,9 +134,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 def _to_device(self: Tracer, device: Any, /, *, stream: Any = None) -> Tracer:
     if device != "cpu" or stream is not None:
-        raise ValueError(
-            f"x.to_device({device!r}){located(user_source())}: arrays are on 'cpu', without streams"
-        )
+        raise ValueError(f"x.to_device({device!r}){here()}: arrays are on 'cpu', without streams")
     return self
 
 
@@ -146,7 +144,7 @@ def _dlpack(
 ) -> NoReturn:  # fmt: skip
     raise TracerConversionError(
         f"{self._described()} cannot be handed to another library by DLPack"
-        f"{located(user_source())}: it has no memory.\n"
+        f"{here()}: it has no memory.\n"
         "Compute with functrans.numpy, or call the other library through functrans.from_numba or "
         "on the results."
     )

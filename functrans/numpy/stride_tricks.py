@@ -18,7 +18,7 @@ from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.indexing.views import unlinked
 from functrans.trace import protocols
 from functrans.trace.delegation import own
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
 
@@ -134,7 +134,7 @@ def as_strided(
     ):
         raise ShapeError(
             f"as_strided with shape {sizes} and strides {given} (in bytes) leaves the elements of "
-            f"an array of {x.dtype} and shape {x.shape}{located(user_source())}"
+            f"an array of {x.dtype} and shape {x.shape}{here()}"
         )
     return _read_only(x, lambda base: _strided(flat(base), sizes, steps), "as_strided")
 

@@ -46,8 +46,7 @@ def array_str(a: Any, *args: Any, **keywords: Any) -> str:
 def min_scalar_type(a: Any, /) -> np.dtype[Any]:
     """The dtype of an array, or the smallest for one number, which must be known."""
     if a.ndim:
-        dtype: np.dtype[Any] = a.dtype
-        return dtype
+        return a.dtype
     what = "np.min_scalar_type of a number that is not known"
     return np.min_scalar_type(needed(a, what, "its dtype is x.dtype"))
 

@@ -20,20 +20,11 @@ from functrans.ops.arrays.structural import broadcast_to, drop_axes, expand_axes
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
 from functrans.ops.indexing.index import has_unique, plan_of
-from functrans.ops.reductions.cumulative import (
-    cumand,
-    cummax,
-    cummin,
-    cumor,
-    cumprod,
-    cumsum,
-    cumxor,
-    running,
-)
+from functrans.ops.reductions import cumulative
 from functrans.ops.reductions.reduce import reduce_and, reduce_or, reduce_xor
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign, cast
 
@@ -69,7 +60,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         become_traced(out)
     if not isinstance(out, Tracer):
         raise TracerConversionError(
-            f"{_written(name)} is to store a traced result in an ndarray{located(user_source())}, "
+            f"{_written(name)} is to store a traced result in an ndarray{here()}, "
             "which would lose its derivative.\n"
             "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
             "a = functrans.numpy.array(a)."
@@ -190,7 +181,7 @@ def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     def combine(before: Any, now: Any) -> Any:
         return (first(before[0], now[0]),)
 
-    return running(combine, (x,), axis, False)[0]
+    return cumulative.running(combine, (x,), axis, False)[0]
 
 
 def _as_combined(ufunc: np.ufunc, x: Any) -> Any:
@@ -223,16 +214,16 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
 
 
 _ACCUMULATE: dict[str, Callable[..., Any]] = {
-    "add": cumsum,
-    "multiply": cumprod,
-    "maximum": cummax,
-    "minimum": cummin,
-    "bitwise_and": cumand,
-    "bitwise_or": cumor,
-    "bitwise_xor": cumxor,
-    "logical_and": cumand,
-    "logical_or": cumor,
-    "logical_xor": cumxor,
+    "add": cumulative.cumsum,
+    "multiply": cumulative.cumprod,
+    "maximum": cumulative.cummax,
+    "minimum": cumulative.cummin,
+    "bitwise_and": cumulative.cumand,
+    "bitwise_or": cumulative.cumor,
+    "bitwise_xor": cumulative.cumxor,
+    "logical_and": cumulative.cumand,
+    "logical_or": cumulative.cumor,
+    "logical_xor": cumulative.cumxor,
 }
 
 

@@ -82,8 +82,7 @@ class Loop:
     @property
     def length(self) -> int:
         """The number of steps of a scan."""
-        length: int = self.eqn.params["length"]
-        return length
+        return self.eqn.params["length"]
 
     @property
     def results(self) -> list[Atom]:

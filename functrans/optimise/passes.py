@@ -211,8 +211,7 @@ def passes_for(target: Target) -> Passes:
     """The lists for a target."""
     if not target.lanes_are_threads:
         return FOR_CORES
-    found: Passes = _for_a_grid.resolve()
-    return found
+    return _for_a_grid.resolve()
 
 
 @cached(512)

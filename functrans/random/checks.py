@@ -19,7 +19,7 @@ from functrans.numpy.arrays import shape_of
 from functrans.ops.arrays.promotion import cast, strong_dtype
 from functrans.ops.arrays.structural import broadcast_to
 from functrans.trace.dtypes import dtype_of
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 KEY = np.dtype(np.uint32)
@@ -55,23 +55,23 @@ def checked_key(key: Any, what: str) -> Any:
     """A single key; raises `DtypeError` for other values, `ShapeError` for several keys."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         raise DtypeError(
-            f"{what} takes a key{located(user_source())}, found the number {key}: make a key of "
+            f"{what} takes a key{here()}, found the number {key}: make a key of "
             f"it, random.key({key})"
         )
     if not isinstance(key, (np.ndarray, Tracer, OnDevice)) or key.dtype != KEY:
         raise DtypeError(
-            f"{what} takes a key{located(user_source())}, which is a uint32 array of shape (2,), "
+            f"{what} takes a key{here()}, which is a uint32 array of shape (2,), "
             f"found {_described(key)}: make one by random.key(seed), or split one"
         )
     if key.shape == (2,):
         return key
     if len(key.shape) > 1 and key.shape[-1] == 2:
         raise ShapeError(
-            f"{what} takes one key{located(user_source())}, found an array of keys of shape "
+            f"{what} takes one key{here()}, found an array of keys of shape "
             f"{key.shape[:-1]}: use vmap, or one of them, keys[0]"
         )
     raise ShapeError(
-        f"{what} takes a key{located(user_source())}, which is a uint32 array of shape (2,), "
+        f"{what} takes a key{here()}, which is a uint32 array of shape (2,), "
         f"found one of shape {key.shape}: make one by random.key(seed), or split one"
     )
 
@@ -84,21 +84,17 @@ def checked_shape(shape: Any, what: str) -> Shape:
     """The shape of the result, given as a number or a sequence."""
     if isinstance(shape, Tracer) or any(isinstance(n, Tracer) for n in _entries(shape)):
         raise ShapeError(
-            f"{what} takes a shape that is known when it is traced{located(user_source())}, found "
+            f"{what} takes a shape that is known when it is traced{here()}, found "
             "a traced one: use static_argnums"
         )
     try:
         sizes = shape_of(shape)
     except (AttributeError, TypeError):
         raise ShapeError(
-            f"{what} takes a shape{located(user_source())}, found {describe(shape)}: write a "
-            "tuple of integers"
+            f"{what} takes a shape{here()}, found {describe(shape)}: write a tuple of integers"
         ) from None
     if any(n < 0 for n in sizes):
-        raise ShapeError(
-            f"{what} takes a shape{located(user_source())}, and sizes are not negative: found "
-            f"{sizes}"
-        )
+        raise ShapeError(f"{what} takes a shape{here()}, and sizes are not negative: found {sizes}")
     return sizes
 
 
@@ -106,7 +102,7 @@ def check_enough(wanted: int, count: int, replace: bool, what: str, of: str) -> 
     """Raise unless that many can be drawn of ``count`` elements."""
     if wanted > (math.inf if replace and count else count):
         raise AxisSizeError(
-            f"{what} was asked for {wanted} of {count} {of}{located(user_source())}: "
+            f"{what} was asked for {wanted} of {count} {of}{here()}: "
             + ("there is nothing to choose from" if count == 0 else "write replace=True, or fewer")
         )
 
@@ -139,7 +135,7 @@ def checked_dtype(dtype: Any, what: str, kind: _Kind = FLOAT) -> np.dtype[Any]:
     if letter in kind.letters and found.itemsize >= kind.least_bytes:
         return found
     raise DtypeError(
-        f"{what} gives {kind.called}{located(user_source())}, and was asked for {found}: write "
+        f"{what} gives {kind.called}{here()}, and was asked for {found}: write "
         f"dtype=np.{kind.example}, or convert the result by astype"
     )
 
@@ -163,7 +159,7 @@ def joint_shape(shape: Any, what: str, *parameters: Any, less: int = 0) -> Shape
     if not fits:
         shapes = " and ".join(map(str, own))
         raise ShapeError(
-            f"the parameters of {what} have shapes {shapes}{located(user_source())}, which do not "
+            f"the parameters of {what} have shapes {shapes}{here()}, which do not "
             f"broadcast to {asked}"
         )
     return asked
@@ -179,8 +175,7 @@ def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
     if x.dtype.kind in "cOSU":
         advice = ": pass x.real" if x.dtype.kind == "c" else ""
         raise DtypeError(
-            f"the parameters of a distribution are real numbers{located(user_source())}, found "
-            f"{x.dtype}{advice}"
+            f"the parameters of a distribution are real numbers{here()}, found {x.dtype}{advice}"
         )
     x = cast(x, dtype)
     return x if shape is None else broadcast_to(x, shape=shape)
@@ -220,8 +215,7 @@ def distribution(kind: _Kind = FLOAT) -> Callable[[Function], Function]:
 
         public.__doc__ = _with_common_entries(function.__doc__, most > 3, kind)
         found: Any = public
-        result: Function = found
-        return result
+        return found
 
     return define
 

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import Shape
-from functrans.random.checks import (
-    distribution,
-    parameter,
-)
+from functrans.random import checks
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
 from functrans.random.reals import between, standard_normal, unit
@@ -84,7 +81,7 @@ def _standard(
     >>> random.{name}(random.key(0), (2,)).round(6)
     {example}
     """
-    return distribution()(public)
+    return checks.distribution()(public)
 
 
 exponential = _standard(
@@ -121,7 +118,7 @@ maxwell = _standard(
 # -- with parameters -------------------------------------------------------------------------------
 
 
-@distribution()
+@checks.distribution()
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats whose logarithm is normal, with mean 0 and standard deviation ``sigma``.
 
@@ -136,10 +133,10 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.flo
     >>> random.lognormal(random.key(0), 0.5).round(6)
     np.float64(0.902198)
     """
-    return np.exp(parameter(sigma, dtype) * standard_normal(key, shape, dtype))
+    return np.exp(checks.parameter(sigma, dtype) * standard_normal(key, shape, dtype))
 
 
-@distribution()
+@checks.distribution()
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the density ``b / x**(b + 1)``, for ``x`` from 1 up.
 
@@ -154,10 +151,10 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> random.pareto(random.key(0), 3.0).round(6)
     np.float64(1.198044)
     """
-    return np.exp(exponentials(key, shape, dtype) / parameter(b, dtype))
+    return np.exp(exponentials(key, shape, dtype) / checks.parameter(b, dtype))
 
 
-@distribution()
+@checks.distribution()
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Lengths of normal 2-vectors, of the standard deviation ``scale`` in both directions.
 
@@ -172,10 +169,10 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -
     >>> random.rayleigh(random.key(0), 2.0).round(6)
     np.float64(2.639971)
     """
-    return parameter(scale, dtype) * np.sqrt(-2 * np.log(positive(key, shape, dtype)))
+    return checks.parameter(scale, dtype) * np.sqrt(-2 * np.log(positive(key, shape, dtype)))
 
 
-@distribution()
+@checks.distribution()
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -192,11 +189,11 @@ def weibull_min(
     >>> random.weibull_min(random.key(0), 2.0, 1.5).round(6)
     np.float64(1.329639)
     """
-    exponent = 1 / parameter(concentration, dtype)
-    return np.power(exponentials(key, shape, dtype), exponent) * parameter(scale, dtype)
+    exponent = 1 / checks.parameter(concentration, dtype)
+    return np.power(exponentials(key, shape, dtype), exponent) * checks.parameter(scale, dtype)
 
 
-@distribution()
+@checks.distribution()
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -213,7 +210,7 @@ def triangular(
     >>> random.triangular(random.key(0), 0.0, 1.0, 4.0).round(6)
     np.float64(1.358312)
     """
-    left, mode, right = (parameter(x, dtype) for x in (left, mode, right))
+    left, mode, right = (checks.parameter(x, dtype) for x in (left, mode, right))
     u = unit(key, shape, dtype)
     width = right - left
     rising = u * width < mode - left
@@ -223,7 +220,7 @@ def triangular(
     return np.where(rising, left + root, right - root)
 
 
-@distribution()
+@checks.distribution()
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the inverse Gaussian distribution with scale 1: times of first arrival.
 
@@ -243,7 +240,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any
     >>> random.wald(random.key(0), 1.0).round(6)
     np.float64(0.187003)
     """
-    mean = parameter(mean, dtype)
+    mean = checks.parameter(mean, dtype)
     first, second = new_keys(key, 2)
     y = standard_normal(first, shape, dtype) ** 2
     # the lesser root, written so that nothing cancels
@@ -253,7 +250,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any
     return mean * np.where(lesser, ratio, 1 / ratio)
 
 
-@distribution()
+@checks.distribution()
 def double_sided_maxwell(
     key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -272,4 +269,4 @@ def double_sided_maxwell(
     """
     first, second = new_keys(key, 2)
     numbers = signs(second, shape, dtype) * _maxwells(first, shape, dtype)
-    return numbers * parameter(scale, dtype) + parameter(loc, dtype)
+    return numbers * checks.parameter(scale, dtype) + checks.parameter(loc, dtype)

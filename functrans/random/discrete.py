@@ -21,23 +21,11 @@ from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort
 from functrans.ops.elementwise.special.gamma import gammaln
-from functrans.random.checks import (
-    COUNT,
-    INTEGER,
-    check_enough,
-    checked_dtype,
-    checked_key,
-    checked_shape,
-    distribution,
-    float_dtype_of,
-    joint_shape,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.continuous import gumbels, positive
 from functrans.random.keys import new_keys
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]
 
@@ -75,28 +63,28 @@ def categorical(
     array([2, 2, 0, 1, 1])
     """
     called = "random.categorical"
-    key = checked_key(key, called)
+    key = checks.checked_key(key, called)
     logits = array(logits)
     axis = axis_of(axis, logits.ndim)
     own = (*logits.shape[:axis], *logits.shape[axis + 1 :])
-    shape = own if shape is None else checked_shape(shape, called)
+    shape = own if shape is None else checks.checked_shape(shape, called)
     front = shape[: len(shape) - len(own)]
     if (*front, *own) != shape:
         raise ShapeError(
             f"the shape of {called} ends in that of logits without the axis, {own}"
-            f"{located(user_source())}, found {shape}"
+            f"{here()}, found {shape}"
         )
     count = logits.shape[axis]
-    check_enough(prod(front) if prod(own) else 0, count, replace, called, "categories")
-    dtype = float_dtype_of(logits)
+    checks.check_enough(prod(front) if prod(own) else 0, count, replace, called, "categories")
+    dtype = checks.float_dtype_of(logits)
     return _categorical(key, logits, axis=axis, front=front, replace=bool(replace), dtype=dtype)
 
 
-@sampler
+@checks.sampler
 def _categorical(
     key: Any, logits: Any, *, axis: int, front: Shape, replace: bool, dtype: Dtype
 ) -> Any:
-    logits = parameter(logits, dtype)
+    logits = checks.parameter(logits, dtype)
     lines = (*logits.shape[:axis], *logits.shape[axis + 1 :])
     if prod(front) * prod(lines) == 0:
         return np.zeros((*front, *lines), np.int64)
@@ -107,7 +95,7 @@ def _categorical(
     return argsort(-scores, 0)[: prod(front)].reshape(*front, *lines)
 
 
-@distribution(INTEGER)
+@checks.distribution(checks.INTEGER)
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
     """The number of trials until one succeeds, each with probability ``p``.
 
@@ -122,7 +110,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     >>> random.geometric(random.key(0), 0.2)
     np.int64(4)
     """
-    p = parameter(p, FLOAT, shape)
+    p = checks.parameter(p, FLOAT, shape)
     certain = p >= 1
     log_u = np.log(positive(key, shape, FLOAT))
     trials = np.floor(log_u / np.log1p(-np.where(certain, 0.5, p))) + 1
@@ -143,7 +131,7 @@ def _rejected(key: Any, shape: Shape, propose: Callable[[Any, Any], tuple[Any, A
     return while_loop(lambda state: ~np.all(state[2]), step, start)[1]
 
 
-@distribution(INTEGER)
+@checks.distribution(checks.INTEGER)
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
     """The number of events in a time in which ``lam`` events are expected.
 
@@ -158,7 +146,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     >>> random.poisson(random.key(0), 3.5)
     np.int64(3)
     """
-    lam = parameter(lam, FLOAT, shape)
+    lam = checks.parameter(lam, FLOAT, shape)
     valid, few = lam >= 0, lam < 10
     first, second = new_keys(key, 2)
     small = _poisson_by_times(first, np.where(valid & few, lam, 0.0))
@@ -205,7 +193,7 @@ def _poisson_by_rejection(key: Any, lam: Any, shape: Shape) -> Any:
     return _rejected(key, shape, propose)
 
 
-@distribution(COUNT)
+@checks.distribution(checks.COUNT)
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """The number of successes in ``n`` trials, each with probability ``p``.
 
@@ -229,7 +217,9 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float6
     >>> random.binomial(random.key(0), 10, 0.3)
     np.float64(3.0)
     """
-    counts, valid = _binomials(key, parameter(n, FLOAT, shape), parameter(p, FLOAT, shape))
+    counts, valid = _binomials(
+        key, checks.parameter(n, FLOAT, shape), checks.parameter(p, FLOAT, shape)
+    )
     return np.where(valid, counts, np.nan if dtype.kind == "f" else -1.0).astype(dtype)
 
 
@@ -310,20 +300,19 @@ def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.flo
     np.float64(100.0)
     """
     called = "random.multinomial"
-    key, dtype = checked_key(key, called), checked_dtype(dtype, called, COUNT)
+    key, dtype = checks.checked_key(key, called), checks.checked_dtype(dtype, called, checks.COUNT)
     if np.ndim(p) == 0 or np.shape(p)[-1] == 0:
         raise ShapeError(
-            f"{called} takes a vector of probabilities{located(user_source())}, found one of "
-            f"shape {np.shape(p)}"
+            f"{called} takes a vector of probabilities{here()}, found one of shape {np.shape(p)}"
         )
     one = p[..., 0] if hasattr(p, "dtype") else np.asarray(p)[..., 0]
-    return _multinomial(key, n, p, shape=joint_shape(shape, called, n, one), dtype=dtype)
+    return _multinomial(key, n, p, shape=checks.joint_shape(shape, called, n, one), dtype=dtype)
 
 
-@sampler
+@checks.sampler
 def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
-    n = parameter(n, FLOAT, shape)
-    p = np.moveaxis(parameter(p, FLOAT, (*shape, p.shape[-1])), -1, 0)
+    n = checks.parameter(n, FLOAT, shape)
+    p = np.moveaxis(checks.parameter(p, FLOAT, (*shape, p.shape[-1])), -1, 0)
     # each outcome's part of the remaining probability; the last outcome takes all of it
     left = np.flip(np.cumsum(np.flip(p, 0), axis=0), 0)
     parts = np.minimum(p / np.where(left > 0, left, 1.0), 1.0)

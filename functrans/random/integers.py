@@ -10,21 +10,11 @@ from functrans.errors import DtypeError
 from functrans.ir.types import Shape
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import maximum, minimum, select
-from functrans.random.checks import (
-    INTEGER,
-    SIGNED,
-    checked_dtype,
-    checked_key,
-    distribution,
-    float_dtype_of,
-    joint_shape,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.keys import new_keys
 from functrans.random.raw_bits import drawn_bits
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["bernoulli", "rademacher", "randint"]
@@ -55,10 +45,10 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int6
     >>> random.randint(random.key(0), (6,), 1, 7)
     array([4, 6, 6, 6, 4, 2])
     """
-    key = checked_key(key, "random.randint")
-    dtype = checked_dtype(dtype, "random.randint", INTEGER)
+    key = checks.checked_key(key, "random.randint")
+    dtype = checks.checked_dtype(dtype, "random.randint", checks.INTEGER)
     minval, maxval = (_integer(x, name) for x, name in ((minval, "minval"), (maxval, "maxval")))
-    shape = joint_shape(shape, "random.randint", minval, maxval)
+    shape = checks.joint_shape(shape, "random.randint", minval, maxval)
     return _randint(key, minval, maxval, shape=shape, dtype=dtype)
 
 
@@ -66,13 +56,13 @@ def _integer(x: Any, name: str) -> Any:
     x = x if isinstance(x, Tracer) else np.asarray(x)
     if x.dtype.kind not in "iu":
         raise DtypeError(
-            f"random.randint takes integers as bounds{located(user_source())}, and {name} has "
+            f"random.randint takes integers as bounds{here()}, and {name} has "
             f"dtype {x.dtype}: round it, and convert it by astype(int)"
         )
     return x
 
 
-@sampler
+@checks.sampler
 def _randint(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     info = np.iinfo(dtype)
     sampled = np.dtype(np.int32) if info.bits < 32 else dtype
@@ -130,17 +120,17 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     >>> random.bernoulli(random.key(0), 0.3, (4,))
     array([False,  True, False, False])
     """
-    key = checked_key(key, "random.bernoulli")
-    shape = joint_shape(shape, "random.bernoulli", p)
-    return _bernoulli(key, p, shape=shape, dtype=float_dtype_of(p))
+    key = checks.checked_key(key, "random.bernoulli")
+    shape = checks.joint_shape(shape, "random.bernoulli", p)
+    return _bernoulli(key, p, shape=shape, dtype=checks.float_dtype_of(p))
 
 
-@sampler
+@checks.sampler
 def _bernoulli(key: Any, p: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    return unit(key, shape, dtype) < parameter(p, dtype)
+    return unit(key, shape, dtype) < checks.parameter(p, dtype)
 
 
-@distribution(SIGNED)
+@checks.distribution(checks.SIGNED)
 def rademacher(key: Any, shape: Any = (), dtype: Any = np.int64) -> Any:
     """Signs: 1 or -1, with the same probability.
 

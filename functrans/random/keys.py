@@ -15,7 +15,7 @@ from functrans.numpy.joining import stack
 from functrans.ops.arrays.structural import astype, iota, made, reshape
 from functrans.ops.random.threefry import BLOCK, WORD, threefry
 from functrans.random.checks import KEY, checked_key, checked_shape, sampler
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["PRNGKey", "fold_in", "key", "key_data", "split", "wrap_key_data"]
@@ -69,8 +69,7 @@ def key(seed: Any) -> Any:
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(2**63) <= seed < 2**64:
             raise DtypeError(
-                f"a seed has at most 64 bits{located(user_source())}, found {seed}: take it modulo "
-                "2**64"
+                f"a seed has at most 64 bits{here()}, found {seed}: take it modulo 2**64"
             )
         return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], KEY)
     if (
@@ -78,13 +77,10 @@ def key(seed: Any) -> Any:
         or seed.dtype.kind not in "iu"
     ):
         found = seed._aval if isinstance(seed, Tracer) else describe(seed)
-        raise DtypeError(
-            f"random.key takes an integer{located(user_source())}, found {found}: write "
-            "random.key(0)"
-        )
+        raise DtypeError(f"random.key takes an integer{here()}, found {found}: write random.key(0)")
     if seed.shape != ():
         raise ShapeError(
-            f"random.key takes one seed{located(user_source())}, found an array of shape "
+            f"random.key takes one seed{here()}, found an array of shape "
             f"{seed.shape}: write vmap(random.key)(seeds)"
         )
     return _key(seed)
@@ -172,8 +168,7 @@ def fold_in(key: Any, data: Any) -> Any:
     if not array or data.dtype.kind not in "iu" or data.shape != ():
         found = data._aval if isinstance(data, Tracer) else describe(data)
         raise DtypeError(
-            f"random.fold_in takes one integer{located(user_source())}, found {found}: use vmap "
-            "for several"
+            f"random.fold_in takes one integer{here()}, found {found}: use vmap for several"
         )
     return _fold_in(key, data)
 

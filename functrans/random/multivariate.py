@@ -13,18 +13,9 @@ from functrans.ir.types import Shape
 from functrans.ops.elementwise.log_ndtr import log_ndtr, log_ndtr_derivative
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.random.normal import normal_quantile
-from functrans.random.checks import (
-    checked_dtype,
-    checked_key,
-    checked_shape,
-    distribution,
-    float_dtype_of,
-    joint_shape,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.reals import between, normal, standard_normal
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["multivariate_normal", "orthogonal", "truncated_normal"]
 
@@ -61,22 +52,24 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     array([0.708895, 1.193143])
     """
     called = "random.multivariate_normal"
-    key = checked_key(key, called)
-    dtype = checked_dtype(float_dtype_of(mean, cov) if dtype is None else dtype, called)
+    key = checks.checked_key(key, called)
+    dtype = checks.checked_dtype(
+        checks.float_dtype_of(mean, cov) if dtype is None else dtype, called
+    )
     n = np.shape(mean)[-1] if np.ndim(mean) else None
     if n is None or np.shape(cov)[-2:] != (n, n):
         raise ShapeError(
             f"{called} takes a mean of shape (..., n) and a covariance of shape (..., n, n)"
-            f"{located(user_source())}, found {np.shape(mean)} and {np.shape(cov)}"
+            f"{here()}, found {np.shape(mean)} and {np.shape(cov)}"
         )
     of_mean, of_cov = np.empty(np.shape(mean)[:-1]), np.empty(np.shape(cov)[:-2])
-    shape = joint_shape(shape, called, of_mean, of_cov)
+    shape = checks.joint_shape(shape, called, of_mean, of_cov)
     return _multivariate_normal(key, mean, cov, shape=shape, dtype=dtype)
 
 
-@sampler
+@checks.sampler
 def _multivariate_normal(key: Any, mean: Any, cov: Any, *, shape: Shape, dtype: Dtype) -> Any:
-    mean, factor = parameter(mean, dtype), np.linalg.cholesky(parameter(cov, dtype))
+    mean, factor = checks.parameter(mean, dtype), np.linalg.cholesky(checks.parameter(cov, dtype))
     numbers = standard_normal(key, (*shape, mean.shape[-1]), dtype)
     return mean + np.matmul(factor, numbers[..., None])[..., 0]
 
@@ -110,10 +103,12 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = np.float64, m: An
     True
     """
     called = "random.orthogonal"
-    (n,) = checked_shape(n, called)
-    (m,) = checked_shape(n if m is None else m, called)
-    shape = (*checked_shape(shape, called), max(n, m), min(n, m))
-    q, r = np.linalg.qr(normal(checked_key(key, called), shape, checked_dtype(dtype, called)))
+    (n,) = checks.checked_shape(n, called)
+    (m,) = checks.checked_shape(n if m is None else m, called)
+    shape = (*checks.checked_shape(shape, called), max(n, m), min(n, m))
+    q, r = np.linalg.qr(
+        normal(checks.checked_key(key, called), shape, checks.checked_dtype(dtype, called))
+    )
     q = q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
     return q if n >= m else np.swapaxes(q, -1, -2)
 
@@ -124,7 +119,7 @@ FAR = 3.0
 STEPS = 8
 
 
-@distribution()
+@checks.distribution()
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float64
 ) -> Any:
@@ -146,7 +141,7 @@ def truncated_normal(
     >>> random.truncated_normal(random.key(0), -1.0, 1.0).round(6)
     np.float64(-0.139996)
     """
-    lower, upper = parameter(lower, dtype, shape), parameter(upper, dtype, shape)
+    lower, upper = checks.parameter(lower, dtype, shape), checks.parameter(upper, dtype, shape)
     mirrored = lower > FAR
     # an interval far to the right is computed by its mirror image
     low = np.where(mirrored, -upper, lower)

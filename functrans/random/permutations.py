@@ -14,21 +14,13 @@ from functrans.numpy.indexing import argsort, searchsorted, take, take_along_axi
 from functrans.numpy.reductions import cumsum
 from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.elementwise.exponential import log
-from functrans.random.checks import (
-    KEY,
-    check_enough,
-    checked_key,
-    checked_shape,
-    float_dtype_of,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.continuous import gumbels
 from functrans.random.integers import randint
 from functrans.random.keys import new_keys
 from functrans.random.raw_bits import drawn_bits
 from functrans.random.reals import unit
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["choice", "permutation", "shuffle"]
@@ -58,7 +50,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     >>> random.permutation(random.key(0), 5)
     array([0, 1, 4, 3, 2])
     """
-    key = checked_key(key, "random.permutation")
+    key = checks.checked_key(key, "random.permutation")
     size = _size(x, "random.permutation")
     if size is not None:
         return _permutation(key, size=size)
@@ -87,18 +79,18 @@ def _size(x: Any, what: str) -> int | None:
     if kind not in "iu" or int(x) < 0:
         found = x._aval if isinstance(x, Tracer) else x
         raise DtypeError(
-            f"{what} takes an array or the number of elements{located(user_source())}, found "
+            f"{what} takes an array or the number of elements{here()}, found "
             f"{found}: write an integer that is not negative, and not traced"
         )
     return int(x)
 
 
-@sampler
+@checks.sampler
 def _permutation(key: Any, *, size: int) -> Any:
     return _shuffled(key, made(iota, size=size, dtype=INDEX), 0)
 
 
-@sampler
+@checks.sampler
 def _permuted(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
     if independent or x.ndim == 1:
         return _shuffled(key, x, axis)
@@ -111,7 +103,7 @@ def _shuffled(key: Any, x: Any, axis: int) -> Any:
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, now = new_keys(key, 2)
-        x = take_along_axis(x, argsort(drawn_bits(now, x.shape, KEY), axis), axis)
+        x = take_along_axis(x, argsort(drawn_bits(now, x.shape, checks.KEY), axis), axis)
     return x
 
 
@@ -154,8 +146,8 @@ def choice(
     >>> random.choice(random.key(0), np.array(["a", "b", "c"]), (4,), p=p)
     array(['c', 'c', 'b', 'b'], dtype='<U1')
     """
-    key = checked_key(key, "random.choice")
-    shape = checked_shape(shape, "random.choice")
+    key = checks.checked_key(key, "random.choice")
+    shape = checks.checked_shape(shape, "random.choice")
     size = _size(a, "random.choice")
     if size is None:
         a = array(a)
@@ -163,20 +155,22 @@ def choice(
         size = a.shape[axis]
     else:
         a, axis = np.arange(size), 0
-    check_enough(math.prod(shape), size, replace, "random.choice", "elements")
+    checks.check_enough(math.prod(shape), size, replace, "random.choice", "elements")
     if p is None:
         positions = _positions(key, shape=shape, size=size, replace=bool(replace))
     else:
         if np.shape(p) != (size,):
             raise ShapeError(
                 f"random.choice takes one probability for each of {size} elements"
-                f"{located(user_source())}, found p of shape {np.shape(p)}"
+                f"{here()}, found p of shape {np.shape(p)}"
             )
-        positions = _weighted(key, p, shape=shape, replace=bool(replace), dtype=float_dtype_of(p))
+        positions = _weighted(
+            key, p, shape=shape, replace=bool(replace), dtype=checks.float_dtype_of(p)
+        )
     return take(a, positions, axis)
 
 
-@sampler
+@checks.sampler
 def _positions(key: Any, *, shape: Shape, size: int, replace: bool) -> Any:
     if replace:
         return randint(key, shape, 0, size)
@@ -184,9 +178,9 @@ def _positions(key: Any, *, shape: Shape, size: int, replace: bool) -> Any:
     return order[: math.prod(shape)].reshape(shape)
 
 
-@sampler
+@checks.sampler
 def _weighted(key: Any, p: Any, *, shape: Shape, replace: bool, dtype: np.dtype[Any]) -> Any:
-    p = parameter(p, dtype)
+    p = checks.parameter(p, dtype)
     if replace:
         sums = cumsum(p)
         up_to = sums[-1] * (1 - unit(key, shape, dtype))

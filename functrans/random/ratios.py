@@ -9,28 +9,20 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
 from functrans.numpy.special import softmax
-from functrans.random.checks import (
-    checked_dtype,
-    checked_key,
-    checked_shape,
-    distribution,
-    joint_shape,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.continuous import exponentials
 from functrans.random.gamma_family import log_gammas
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
 from functrans.random.reals import standard_normal
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "t"]
 
 Dtype = np.dtype[Any]
 
 
-@distribution()
+@checks.distribution()
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats between 0 and 1 of the density ``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``.
 
@@ -46,8 +38,8 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -
     np.float64(0.327956)
     """
     first, second = new_keys(key, 2)
-    log_a = log_gammas(first, parameter(a, dtype, shape))
-    log_b = log_gammas(second, parameter(b, dtype, shape))
+    log_a = log_gammas(first, checks.parameter(a, dtype, shape))
+    log_b = log_gammas(second, checks.parameter(b, dtype, shape))
     return 1 / (1 + np.exp(log_b - log_a))
 
 
@@ -77,21 +69,22 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) 
     np.float64(1.0)
     """
     called = "random.dirichlet"
-    key, dtype = checked_key(key, called), checked_dtype(dtype, called)
+    key, dtype = checks.checked_key(key, called), checks.checked_dtype(dtype, called)
     if np.ndim(alpha) == 0:
         raise ShapeError(
-            f"{called} takes a vector of weights{located(user_source())}, found one number: write "
-            "np.full(n, alpha)"
+            f"{called} takes a vector of weights{here()}, found one number: write np.full(n, alpha)"
         )
-    return _dirichlet(key, alpha, shape=joint_shape(shape, called, alpha, less=1), dtype=dtype)
+    return _dirichlet(
+        key, alpha, shape=checks.joint_shape(shape, called, alpha, less=1), dtype=dtype
+    )
 
 
-@sampler
+@checks.sampler
 def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Dtype) -> Any:
-    return softmax(log_gammas(key, parameter(alpha, dtype, (*shape, alpha.shape[-1]))), -1)
+    return softmax(log_gammas(key, checks.parameter(alpha, dtype, (*shape, alpha.shape[-1]))), -1)
 
 
-@distribution()
+@checks.distribution()
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Sums of the squares of ``df`` normal numbers, where ``df`` need not be an integer.
 
@@ -106,14 +99,14 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> 
     >>> random.chisquare(random.key(0), 4.0).round(6)
     np.float64(2.704062)
     """
-    return np.exp(_log_chisquares(key, parameter(df, dtype, shape)))
+    return np.exp(_log_chisquares(key, checks.parameter(df, dtype, shape)))
 
 
 def _log_chisquares(key: Any, df: Any) -> Any:
     return log_gammas(key, df / 2) + df.dtype.type(np.log(2))
 
 
-@distribution()
+@checks.distribution()
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Ratios of the means of ``dfnum`` and of ``dfden`` squared normal numbers.
 
@@ -129,13 +122,13 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = np.float
     np.float64(1.4716)
     """
     for_denominator, for_numerator = new_keys(key, 2)
-    dfnum, dfden = parameter(dfnum, dtype, shape), parameter(dfden, dtype, shape)
+    dfnum, dfden = checks.parameter(dfnum, dtype, shape), checks.parameter(dfden, dtype, shape)
     above = _log_chisquares(for_numerator, dfnum)
     below = _log_chisquares(for_denominator, dfden)
     return np.exp(above - below) * (dfden / dfnum)
 
 
-@distribution()
+@checks.distribution()
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Student's t: normal numbers divided by the root of the mean of ``df`` squared normal numbers.
 
@@ -151,12 +144,12 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     np.float64(1.438814)
     """
     for_normal, for_gamma = new_keys(key, 2)
-    half = parameter(df, dtype, shape) / 2
+    half = checks.parameter(df, dtype, shape) / 2
     log_ratio = np.log(half) - log_gammas(for_gamma, half)
     return standard_normal(for_normal, shape, dtype) * np.exp(log_ratio / 2)
 
 
-@distribution()
+@checks.distribution()
 def generalized_normal(key: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats of the density ``exp(-abs(x)**p)``, up to a factor.
 
@@ -171,7 +164,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = None, dtype: Any = np.floa
     >>> random.generalized_normal(random.key(0), 2.0).round(6)
     np.float64(0.852796)
     """
-    return _generalized_normals(key, parameter(p, dtype, shape))
+    return _generalized_normals(key, checks.parameter(p, dtype, shape))
 
 
 def _generalized_normals(key: Any, p: Any) -> Any:
@@ -211,15 +204,15 @@ def ball(key: Any, d: Any, p: Any = 2.0, shape: Any = (), dtype: Any = np.float6
     np.True_
     """
     called = "random.ball"
-    key, dtype = checked_key(key, called), checked_dtype(dtype, called)
-    (d,) = checked_shape(d, called)
-    return _ball(key, p, shape=(*joint_shape(shape, called, p), d), dtype=dtype)
+    key, dtype = checks.checked_key(key, called), checks.checked_dtype(dtype, called)
+    (d,) = checks.checked_shape(d, called)
+    return _ball(key, p, shape=(*checks.joint_shape(shape, called, p), d), dtype=dtype)
 
 
-@sampler
+@checks.sampler
 def _ball(key: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     first, second = new_keys(key, 2)
-    p = parameter(p, dtype)
-    points = _generalized_normals(first, parameter(p, dtype, shape))
+    p = checks.parameter(p, dtype)
+    points = _generalized_normals(first, checks.parameter(p, dtype, shape))
     lengths = np.sum(np.abs(points) ** p, axis=-1) + exponentials(second, shape[:-1], dtype)
     return points / (lengths ** (1 / p))[..., None]

@@ -12,16 +12,7 @@ from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import maximum
 from functrans.ops.elementwise.fused import fma
 from functrans.ops.random.normal import normal_quantile
-from functrans.random.checks import (
-    ANY_FLOAT,
-    checked_dtype,
-    checked_key,
-    checked_shape,
-    distribution,
-    joint_shape,
-    parameter,
-    sampler,
-)
+from functrans.random import checks
 from functrans.random.raw_bits import drawn_bits
 
 __all__ = ["normal", "uniform"]
@@ -53,11 +44,11 @@ def uniform(
     >>> random.uniform(random.key(0), (2,)).round(6)
     array([0.418457, 0.216295])
     """
-    key = checked_key(key, "random.uniform")
-    dtype = checked_dtype(dtype, "random.uniform", ANY_FLOAT)
+    key = checks.checked_key(key, "random.uniform")
+    dtype = checks.checked_dtype(dtype, "random.uniform", checks.ANY_FLOAT)
     if _is_number(minval, 0) and _is_number(maxval, 1):
-        return _unit(key, shape=checked_shape(shape, "random.uniform"), dtype=dtype)
-    shape = joint_shape(shape, "random.uniform", minval, maxval)
+        return _unit(key, shape=checks.checked_shape(shape, "random.uniform"), dtype=dtype)
+    shape = checks.joint_shape(shape, "random.uniform", minval, maxval)
     return _uniform(key, minval, maxval, shape=shape, dtype=dtype)
 
 
@@ -65,14 +56,16 @@ def _is_number(x: Any, value: int) -> bool:
     return isinstance(x, (int, float)) and x == value
 
 
-@sampler
+@checks.sampler
 def _unit(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return unit(key, shape, dtype)
 
 
-@sampler
+@checks.sampler
 def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    return between(key, parameter(minval, dtype), parameter(maxval, dtype), shape, dtype)
+    return between(
+        key, checks.parameter(minval, dtype), checks.parameter(maxval, dtype), shape, dtype
+    )
 
 
 def unit(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
@@ -92,7 +85,7 @@ def between(key: Any, low: Any, high: Any, shape: Shape, dtype: np.dtype[Any]) -
     return maximum(low, moved)
 
 
-@distribution(ANY_FLOAT)
+@checks.distribution(checks.ANY_FLOAT)
 def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     """Normally distributed floats with mean 0 and variance 1.
 

@@ -38,8 +38,7 @@ def address(symbol: str) -> int:
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    found: int = pointer(capsule, name(capsule))
-    return found
+    return pointer(capsule, name(capsule))
 
 
 @once

@@ -23,7 +23,7 @@ from functrans.ir.primitive import current
 from functrans.ir.types import is_supported
 from functrans.trace import protocols
 from functrans.trace.operators import Operators
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
@@ -289,8 +289,7 @@ def _owner_of(x: Any) -> Any:
 
 
 def _made_in(array: Assignable) -> Trace | None:
-    trace: Trace | None = vars(array).get("_made_in", lambda: None)()
-    return trace
+    return vars(array).get("_made_in", lambda: None)()
 
 
 def _check_made_here(array: Assignable) -> None:
@@ -298,7 +297,7 @@ def _check_made_here(array: Assignable) -> None:
     trace = current.get()
     if made_in is None or not made_in.alive or array.base is None:
         raise TracerConversionError(
-            f"assignment of a traced value{located(user_source())}: the array was not made by this "
+            f"assignment of a traced value{here()}: the array was not made by this "
             "function, or not by one of NumPy's functions that make arrays.\n"
             "Begin with a copy: a = np.array(a)."
         )
@@ -310,7 +309,7 @@ def _check_made_here(array: Assignable) -> None:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise MutationError(f"assignment of a traced value{located(user_source())}: {why}")
+    raise MutationError(f"assignment of a traced value{here()}: {why}")
 
 
 def _references(array: Assignable) -> int:
@@ -334,8 +333,7 @@ def _elements(view: Assignable, memory: Array, numbers: Array) -> Array:
 
 
 def _address(x: Array) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
+    return x.__array_interface__["data"][0]
 
 
 def _view_of(base: Tracer, places: Array, writeable: bool) -> Tracer:
@@ -370,8 +368,7 @@ class Proxy(np.ndarray[Any, Any]):
 
 
 def _tracer_of(proxy: Any) -> Tracer:
-    tracer: Tracer = object.__getattribute__(proxy, "__dict__")["_tracer"]
-    return tracer
+    return object.__getattribute__(proxy, "__dict__")["_tracer"]
 
 
 def _forwarded_to_tracer(name: str) -> Callable[..., Any]:

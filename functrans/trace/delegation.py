@@ -144,5 +144,4 @@ def _asking(variables: tuple[str, ...], generates: bool) -> CodeType:
     if generates:
         answered = f"(yield from {answered})"
     exec(_SOURCE.format(variables=", ".join(variables), answered=answered), made)
-    code: CodeType = made["around"](*variables).__code__
-    return code
+    return made["around"](*variables).__code__

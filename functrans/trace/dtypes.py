@@ -8,7 +8,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import instead_of, is_supported
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
@@ -21,7 +21,6 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     if not is_supported(found):
         instead = "keep the objects in a list" if found.kind == "O" else instead_of(found)
         raise DtypeError(
-            f"expected a bool, integer, float or complex dtype{located(user_source())}, found "
-            f"{found}: {instead}"
+            f"expected a bool, integer, float or complex dtype{here()}, found {found}: {instead}"
         )
     return found if found.isnative else found.newbyteorder("=")

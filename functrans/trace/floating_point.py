@@ -102,8 +102,7 @@ def _evaluated_source() -> Source | None:
     while frame is not None and is_installed(frame.f_code.co_filename):
         eqn = equation_of(frame)
         if eqn is not None:
-            source: Source | None = eqn.source
-            return source
+            return eqn.source
         frame = frame.f_back
     # a graph is being replayed on tracers with known values
     return getattr(current.get(), "source", None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from functrans.errors import DtypeError, TracerConversionError
 from functrans.subclasses import MASKED, lost
-from functrans.trace.source import is_installed, located, user_source
+from functrans.trace.source import here, is_installed
 
 instead: dict[str, Callable[[str], str]] = {}
 """Replacements by library: from a function's public name to the suggested replacement."""
@@ -96,15 +96,14 @@ def refuse_labelled(x: Any) -> None:
     loss = _LOSSES.get(library)
     if loss:
         raise TracerConversionError(
-            f"a {library} {type(x).__name__} meets a traced value{located(user_source())}: {loss}."
-            f"\n{_NUMBERS}."
+            f"a {library} {type(x).__name__} meets a traced value{here()}: {loss}.\n{_NUMBERS}."
         )
 
 
 def check_plain(x: Any) -> None:
     """Raise if what meets a traced value is no plain array or number, and computes otherwise."""
     if words := lost(x):
-        raise DtypeError(f"what a traced value meets{located(user_source())} is {words}")
+        raise DtypeError(f"what a traced value meets{here()} is {words}")
 
 
 def converted_by() -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrans.errors import FunctransError
 from functrans.lazily import lazy
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _is_fault = lazy("functrans.tracebacks:is_fault")
 
@@ -27,7 +27,7 @@ _PLACE = re.compile(r" at \S+:\d+ \(")
 
 def add_place(error: Exception, operation: str, operands: Sequence[Any]) -> None:
     """Add a note with the operation, operands and line to an error of NumPy, once."""
-    place = located(user_source())
+    place = here()
     said = [str(error), *getattr(error, "__notes__", ())]
     ours = isinstance(error, FunctransError)
     if any((place and place in text) or (ours and _PLACE.search(text)) for text in said):

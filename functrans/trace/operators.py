@@ -21,7 +21,7 @@ from functrans.trace.bytecode import identifies_bools
 from functrans.trace.foreign import refuse_labelled
 from functrans.trace.forms import binary, unary
 from functrans.trace.notes import NUMPYS, add_place
-from functrans.trace.source import is_library, located, user_source
+from functrans.trace.source import here, is_library
 from functrans.trace.views import assign
 
 if TYPE_CHECKING:
@@ -172,11 +172,11 @@ def is_operand(x: Any) -> bool:
 def _as_operand(x: Any, beside: Tracer) -> Any:
     """The operand for a list or array-like; NotImplemented lets others define the operator."""
     if isinstance(x, np.ndarray):
-        raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
+        raise DtypeError(f"what a traced value meets{here()} is {unsupported(x)}")
     refuse_labelled(x)
     if isinstance(x, Number):
         raise DtypeError(
-            f"a {type(x).__name__} meets a traced value{located(user_source())}: NumPy makes an "
+            f"a {type(x).__name__} meets a traced value{here()}: NumPy makes an "
             "array of objects of them, which have no derivatives.\nWrite float(number)."
         )
     if isinstance(x, (list, tuple, range)) or _is_left_to_numpy(type(x), beside):

@@ -20,7 +20,7 @@ from functrans.spelling import nearest
 from functrans.trace.alternatives import instead_of
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.notes import NUMPYS, add_place
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 
@@ -96,7 +96,7 @@ def apply_ufunc(
         raise
     full = name_of_ufunc(ufunc, method)
     raise UnsupportedNumPyError(
-        f"{full} is not supported on traced values{located(user_source())}{instead_of(name)}"
+        f"{full} is not supported on traced values{here()}{instead_of(name)}"
     )
 
 
@@ -156,7 +156,7 @@ def _apply_with_keywords(
     if kwargs:
         raise UnsupportedNumPyError(
             f"np.{ufunc.__name__}(..., {next(iter(kwargs))}=...) is not supported on traced values"
-            f"{located(user_source())}: leave the keyword out"
+            f"{here()}: leave the keyword out"
         )
     if dtype is not None:
         inputs = _converted(ufunc, inputs, dtype_of(dtype))
@@ -183,8 +183,7 @@ def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     implementation = functions.get(func)
     if implementation is None:
         raise UnsupportedNumPyError(
-            f"{name_of(func)} is not supported on traced values{located(user_source())}"
-            + instead_of(func.__name__)
+            f"{name_of(func)} is not supported on traced values{here()}" + instead_of(func.__name__)
         )
     try:
         return implementation(*args, **kwargs)
@@ -220,8 +219,7 @@ def attribute(tracer: Any, name: str) -> Any:
         raise AttributeError(name)
     if hasattr(np.ndarray, name):
         raise UnsupportedAttributeError(
-            f"ndarray.{name} is not supported on traced values{located(user_source())}"
-            + instead_of(name)
+            f"ndarray.{name} is not supported on traced values{here()}" + instead_of(name)
         )
     if callable(getattr(np, name, None)):
         meant = f"; instead: np.{name}(x)"

@@ -181,3 +181,8 @@ def located(source: Source | None) -> str:
     if len(text) > 80:
         text = text[:77] + "..."
     return f" at {source}" + (f", `{text}`" if text else "")
+
+
+def here() -> str:
+    """`located` for the user's line which called the caller."""
+    return located(source_of(sys._getframe(1).f_back))

@@ -21,7 +21,7 @@ from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
 from functrans.subclasses import PLAIN
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import check_plain
-from functrans.trace.source import Source, located, user_source
+from functrans.trace.source import Source, here, user_source
 from functrans.trace.tracer import Tracer
 
 _ndarray = np.ndarray
@@ -485,7 +485,7 @@ def infer(
     try:
         return _infer(primitive, avals, primitive.keyed(params))
     except (ValueError, TypeError, IndexError) as error:
-        place = located(user_source())
+        place = here()
         if place and place not in str(error):
             error.args = (f"{error}\n  in {primitive.name}{place}",)
         raise

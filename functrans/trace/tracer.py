@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from functrans.errors import (
-    DtypeError,
-    LeakedTracerError,
-    MutationError,
-    ShapeError,
-    TracerBoolError,
-    TracerConversionError,
-    TracerIndexError,
-)
+from functrans import errors
 from functrans.ir.graph import Var
 from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, is_complex, is_float, is_inexact
@@ -28,7 +20,7 @@ from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
 from functrans.trace.replacement import for_cause, instead, of_builtin, purpose
-from functrans.trace.source import asks_for_user, located, user_source
+from functrans.trace.source import asks_for_user, here, located
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
@@ -111,8 +103,8 @@ class Tracer(Operators):
         self._refuse_layout("dtype", "x = x.astype(dtype), which converts the numbers")
 
     def _refuse_layout(self, name: str, instead: str) -> NoReturn:
-        raise MutationError(
-            f"x.{name} = ...{located(user_source())}: a traced array cannot change its {name} in "
+        raise errors.MutationError(
+            f"x.{name} = ...{here()}: a traced array cannot change its {name} in "
             f"place.\nWrite {instead}."
         )
 
@@ -178,13 +170,13 @@ class Tracer(Operators):
                 return
             trace = trace.parent  # type: ignore[attr-defined]
         if self._owner.alive:
-            raise LeakedTracerError(
+            raise errors.LeakedTracerError(
                 f"{self._described()} is used in another thread than "
-                f"the one that it is traced in{located(user_source())}.\n"
+                f"the one that it is traced in{here()}.\n"
                 "Let the function that is transformed do its work in one thread; jit uses several."
             )
-        raise LeakedTracerError(
-            f"{self._described()} is used{located(user_source())} after the function that it "
+        raise errors.LeakedTracerError(
+            f"{self._described()} is used{here()} after the function that it "
             f"was traced in has returned{self._made_at()}.\n"
             "Return it from the function instead of keeping it in a global, an attribute or a list."
         )
@@ -214,8 +206,8 @@ class Tracer(Operators):
         if value is not UNKNOWN:
             return value
         self._owner.refused(self)
-        error = TracerConversionError(
-            f"{self._described()} has no value to be formatted{located(user_source())}: "
+        error = errors.TracerConversionError(
+            f"{self._described()} has no value to be formatted{here()}: "
             f'{self._no_value()}.\nWrite f"{{x}}" or "%s" % x, which show its type, or '
             "format what the function returns."
         )
@@ -241,9 +233,8 @@ class Tracer(Operators):
                 "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *xs) "
                 "to compute only one branch, or functrans.lax.while_loop for a loop."
             )
-            raise TracerBoolError(
-                f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
-                f"{advice}"
+            raise errors.TracerBoolError(
+                f"Python cannot branch on this value{here()}: {self._no_value()}.\n{advice}"
             )
         return bool(value)
 
@@ -290,15 +281,15 @@ class Tracer(Operators):
             wanted = purpose() if wanted == "an index" else wanted
             computed = self._owner.comes_from_an_array(self._variable)
             advice = for_cause(instead(integer=True) or _INTEGER, self._owner.cause, computed)
-            error = TracerIndexError(
-                f"Python needs one integer here, for {wanted}{located(user_source())}, but "
+            error = errors.TracerIndexError(
+                f"Python needs one integer here, for {wanted}{here()}, but "
                 f"{self._no_value()}.\n{advice}"
             )
             self._owner.refusal = error
             raise error
         if wanted == "an index" and is_inexact(self.dtype):
             raise TypeError(
-                f"Python needs an integer here{located(user_source())}, for an index, a range or "
+                f"Python needs an integer here{here()}, for an index, a range or "
                 f"math.factorial, and {self._described()} is a float: convert it by .astype(int); "
                 "for a factorial, write scipy.special.gamma(x + 1)"
             )
@@ -309,8 +300,8 @@ class Tracer(Operators):
             return hash(bool(self))  # of a comparison of Python numbers: a branch
         # not None, as in np.ndarray, which would give Python's own error message
         self._owner.refused(self)
-        raise TracerConversionError(
-            f"{self._described()} cannot be hashed{located(user_source())}: it cannot be a key of "
+        raise errors.TracerConversionError(
+            f"{self._described()} cannot be hashed{here()}: it cannot be a key of "
             "a dict, an element of a set or an argument of functools.cache.\nUse a number or a "
             "string that is known when the function is traced, or take the cached function out."
         )
@@ -333,9 +324,9 @@ class Tracer(Operators):
         """Refuse the Numba type, which a dispatcher reads from its arguments."""
         self._owner.refused(self)
         self._check_usable()
-        raise TracerConversionError(
+        raise errors.TracerConversionError(
             f"{self._described()} cannot be an argument of a function that Numba compiled"
-            f"{located(user_source())}.\nCall the Python function (f.py_func), which is traced, or "
+            f"{here()}.\nCall the Python function (f.py_func), which is traced, or "
             "functrans.from_numba(f, ...)."
         )
 
@@ -370,9 +361,9 @@ class Tracer(Operators):
         else:
             reason = "its derivative would be lost"
             last = " If a constant is meant, write functrans.stop_gradient(x)."
-        raise TracerConversionError(
+        raise errors.TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
+            f"{here()}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
         )
 
     def _is_constant(self) -> bool:
@@ -386,9 +377,9 @@ class Tracer(Operators):
         return protocols.methods["copy"](self)
 
     def __reduce__(self) -> NoReturn:
-        raise TracerConversionError(
+        raise errors.TracerConversionError(
             f"{self._described()} cannot be pickled"
-            f"{located(user_source())}: it stands for an array only while the function is traced"
+            f"{here()}: it stands for an array only while the function is traced"
         )
 
     # -- NumPy's protocols ---------------------------------------------------------------------
@@ -397,7 +388,7 @@ class Tracer(Operators):
         self._check_usable()
         try:
             return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
-        except (DtypeError, ShapeError):
+        except (errors.DtypeError, errors.ShapeError):
             if any(map(has_own_ufuncs, inputs)):
                 return NotImplemented  # NumPy asks the other operand's class
             raise
@@ -448,7 +439,7 @@ class Tracer(Operators):
         assign(self, result, "assignment to an element")
 
     def __delitem__(self, index: Any) -> NoReturn:
-        raise MutationError("an array cannot lose elements: use np.delete(x, i)")
+        raise errors.MutationError("an array cannot lose elements: use np.delete(x, i)")
 
     def _refresh(self) -> None:
         """If this is a view, read it again if its base has changed."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.errors import MutationError
 from functrans.ir.primitive import current
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 if TYPE_CHECKING:
     from functrans.trace.tracer import Tracer
@@ -52,7 +52,7 @@ class View:
         if self.write == UNCERTAIN:
             raise MutationError(
                 f"an array was assigned to in place after {self.operation} of it was taken"
-                f"{located(user_source())}: whether NumPy shares the memory of the two depends on "
+                f"{here()}: whether NumPy shares the memory of the two depends on "
                 "the layout.\nTake a copy, or take it again after the assignment."
             )
         self.seen = self.base._version
@@ -72,11 +72,11 @@ class Overwritten(View):
 
     def __init__(self, base: Tracer, operation: str) -> None:
         super().__init__(base, lambda base: base, None, operation)
-        self.place = located(user_source())
+        self.place = here()
 
     def refresh(self, view: Tracer) -> None:
         raise MutationError(
-            f"an array is used{located(user_source())} after {self.operation} of it was assigned "
+            f"an array is used{here()} after {self.operation} of it was assigned "
             f"to{self.place}: whether NumPy shares the memory of the two depends on the layout.\n"
             f"Take a copy before the assignment, or go on with what {self.operation} gave."
         )
@@ -105,7 +105,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
     if result.shape != target.shape:
         raise ValueError(
             f"an array of shape {target.shape} cannot hold the result of shape {result.shape}"
-            f"{located(user_source())}"
+            f"{here()}"
         )
     target._become(cast(result, target.dtype, operation))
     view = target._as_view
@@ -124,7 +124,7 @@ def cast(result: Any, dtype: np.dtype[Any], operation: str) -> Any:
         return result
     if not np.can_cast(result.dtype, dtype, "same_kind"):
         raise TypeError(
-            f"{operation}{located(user_source())} gives {result.dtype}, which NumPy does not "
+            f"{operation}{here()} gives {result.dtype}, which NumPy does not "
             f"cast to the array's {dtype}: convert one of them by .astype"
         )
     return result.astype(dtype)
@@ -164,4 +164,4 @@ def _check_writable(target: Tracer, operation: str) -> None:
 
 
 def _refuse(operation: str, why: str) -> NoReturn:
-    raise MutationError(f"{operation}{located(user_source())}: {why}")
+    raise MutationError(f"{operation}{here()}: {why}")

@@ -9,17 +9,16 @@ from functrans import numpy as np
 from functrans import tree
 from functrans.api.arguments import argument_name, check_callable
 from functrans.api.lowered import eval_shape
-from functrans.api.transformed import Transformed
+from functrans.api.transformed import transform
 from functrans.errors import AxesError, ShapeError
 from functrans.ir.types import is_inexact
 from functrans.lax import scan
-from functrans.tracebacks import boundary
 from functrans.train.rows import is_rows
 
 REDUCTIONS = ("mean", "sum")
 
 
-@boundary
+@transform
 def accumulate(
     function: Callable[..., Any],
     steps: int,
@@ -114,8 +113,7 @@ def accumulate(
             sums = [x / steps if is_rows(x) or is_inexact(x.dtype) else x for x in sums]
         return structure.unflatten(sums)
 
-    options = {"steps": steps, "in_axes": in_axes, "reduce": reduce}
-    return Transformed(accumulate, function, options, accumulated)
+    return accumulated
 
 
 def _with_axis(piece: Any, axis: int) -> Any:

@@ -9,8 +9,7 @@ from functrans import numpy as np
 from functrans import tree
 from functrans.api.arguments import check_callable
 from functrans.api.mapping import vmap
-from functrans.api.transformed import Transformed
-from functrans.tracebacks import boundary
+from functrans.api.transformed import transform
 from functrans.train.rows import is_rows, map_gradients, merged_values
 
 
@@ -91,7 +90,7 @@ def clip_by_value(gradients: Any, limit: Any) -> Any:
     return map_gradients(lambda x: np.clip(x, -limit, limit), merged)
 
 
-@boundary
+@transform
 def per_sample_clipped(
     gradient: Callable[..., Any],
     max_norm: float,
@@ -147,5 +146,4 @@ def per_sample_clipped(
 
         return tree.map(combined, each(*args), is_leaf=is_rows)
 
-    options = {"max_norm": max_norm, "in_axes": in_axes, "reduce": reduce}
-    return Transformed(per_sample_clipped, gradient, options, clipped)
+    return clipped

@@ -9,13 +9,13 @@ from functrans import numpy as np
 from functrans import tree
 from functrans.api.arguments import check_callable
 from functrans.api.derivatives import value_and_grad
-from functrans.api.transformed import Transformed
+from functrans.api.transformed import Transformed, transform
 from functrans.tracebacks import boundary
 
 Keep = Callable[[str], bool] | Sequence[str]
 
 
-@boundary
+@transform
 def cast(
     function: Callable[..., Any],
     compute: Any = np.float16,
@@ -71,8 +71,7 @@ def cast(
         out = function(*args, **kwargs)
         return out if result is None else converted(out, result, lambda path: False)
 
-    options = {"compute": compute, "keep": keep, "result": result}
-    return Transformed(cast, function, options, computed)
+    return computed
 
 
 class LossScale(NamedTuple):

@@ -17,14 +17,13 @@ from functrans.api.arguments import (
 )
 from functrans.api.derivatives import value_and_grad
 from functrans.api.flat import called
-from functrans.api.transformed import Transformed
+from functrans.api.transformed import transform
 from functrans.lax.slicing import segment_sum
 from functrans.ops.calls.effect import performed, without_effects
 from functrans.ops.indexing.gather import scatter_add
 from functrans.records import dataclass
 from functrans.trace.absent import UNKNOWN, holds
 from functrans.trace.stage import replay, stage
-from functrans.tracebacks import boundary
 from functrans.train.precision import Keep
 from functrans.transform.lookups import with_offsets
 
@@ -154,7 +153,7 @@ def merged_values(gradients: Any) -> Sequence[Any]:
     ]
 
 
-@boundary
+@transform
 def value_and_row_grad(
     function: Callable[..., Any], tables: Keep = ("",), has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -257,8 +256,7 @@ def value_and_row_grad(
         result = tree.structure(params).unflatten([gradient[i] for i in range(count)])
         return ((value, aux) if has_aux else value), result
 
-    options = {"tables": tables, "has_aux": has_aux}
-    return Transformed(value_and_row_grad, function, options, computed)
+    return computed
 
 
 def _rows_of(table: Any, pairs: Sequence[tuple[Any, Any]]) -> Rows:

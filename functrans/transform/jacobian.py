@@ -11,16 +11,7 @@ import numpy as np
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, rewriting
 from functrans.ir.types import Aval, Shape
-from functrans.ops.arrays.structural import (
-    absent,
-    absent_like,
-    expand_axes,
-    full_p,
-    iota,
-    place,
-    reshape,
-    zeros,
-)
+from functrans.ops.arrays import structural
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.trace.stage import replay, rewrite
@@ -34,11 +25,13 @@ _START = Aval((), _INDEX)
 
 def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """``count`` basis vectors, from number ``start`` on, of the space of arrays of a shape."""
-    rows = expand_axes(iota(size=count, dtype=_INDEX) + start, (1,))
-    columns = expand_axes(iota(size=prod(shape), dtype=_INDEX), (0,))
+    rows = structural.expand_axes(structural.iota(size=count, dtype=_INDEX) + start, (1,))
+    columns = structural.expand_axes(structural.iota(size=prod(shape), dtype=_INDEX), (0,))
     size = (count, prod(shape))
-    ones = full_p(shape=size, value=1, dtype=dtype)
-    return reshape(select(equal(rows, columns), ones, absent(size, dtype)), shape=(count, *shape))
+    ones = structural.full_p(shape=size, value=1, dtype=dtype)
+    return structural.reshape(
+        select(equal(rows, columns), ones, structural.absent(size, dtype)), shape=(count, *shape)
+    )
 
 
 @rewriting(512)
@@ -59,7 +52,8 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
         vectors = basis(inputs[-1], count, aval.shape, aval.dtype)
         # a linear graph is differentiated at 0, since the point does not matter
         needed = [
-            inputs[j] if j < residuals else absent_like(every[j].aval) for j in restricted.needed
+            inputs[j] if j < residuals else structural.absent_like(every[j].aval)
+            for j in restricted.needed
         ]
         outs, axes = batched_outputs(
             restricted.graph, [*needed, vectors], [*(None for _ in needed), 0], count
@@ -87,8 +81,8 @@ def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
         vectors = basis(inputs[-1], count, out.shape, out.dtype)
         known = inputs[:residuals]
         if out.size == 1:
-            ones = full_p(shape=out.shape, value=1, dtype=out.dtype)
-            outs = [expand_axes(x, (0,)) for x in replay(transposed, [*known, ones])]
+            ones = structural.full_p(shape=out.shape, value=1, dtype=out.dtype)
+            outs = [structural.expand_axes(x, (0,)) for x in replay(transposed, [*known, ones])]
             axes: list[int | None] = [0] * len(outs)
         else:
             outs, axes = batched_outputs(
@@ -111,9 +105,9 @@ def _placed(
     """The derivatives of arrays in ``count`` directions."""
     found = iter(zip(outs, axes, strict=True))
     return [
-        place(*next(found), at, count)
+        structural.place(*next(found), at, count)
         if flag
-        else zeros((*aval.shape[:at], count, *aval.shape[at:]), aval.dtype)
+        else structural.zeros((*aval.shape[:at], count, *aval.shape[at:]), aval.dtype)
         for aval, flag, at in zip(avals, nonzero, places, strict=True)
     ]
 
@@ -140,7 +134,7 @@ def reverse_lanes(graph: Graph, residuals: int, count: int) -> Graph:
     def run(*inputs: Any) -> list[Any]:
         found = iter(replay(lanes, inputs))
         return [
-            next(found) if flag else zeros((count, *aval.shape), aval.dtype)
+            next(found) if flag else structural.zeros((count, *aval.shape), aval.dtype)
             for aval, flag in zip(graph.in_avals[residuals:], nonzero, strict=True)
         ]
 
@@ -151,7 +145,7 @@ def _lanes(graph: Graph, residuals: int, vectors: Sequence[Aval], count: int) ->
     def run(*inputs: Any) -> list[Any]:
         axes = [None if i < residuals else 0 for i in range(len(inputs))]
         outs, places = batched_outputs(graph, inputs, axes, count)
-        return [place(x, axis, 0, count) for x, axis in zip(outs, places, strict=True)]
+        return [structural.place(x, axis, 0, count) for x, axis in zip(outs, places, strict=True)]
 
     stacked = [aval.update(shape=(count, *aval.shape)) for aval in vectors]
     return rewrite(run, [*graph.in_avals[:residuals], *stacked])

@@ -188,8 +188,7 @@ def _copies(body: Body, along: For, first: Scalar, count: int) -> Body:
 
 
 def _extent(loop: For | Scalar) -> int:
-    extent: int = loop.attribute[2] if isinstance(loop, Scalar) else loop.stop.attribute
-    return extent
+    return loop.attribute[2] if isinstance(loop, Scalar) else loop.stop.attribute
 
 
 def _itemsize(vector: For) -> int:

@@ -147,8 +147,7 @@ class Emitter:
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
         if key not in self._roots.shared:
             self._roots.shared[key] = make()
-        found: T = self._roots.shared[key]
-        return found
+        return self._roots.shared[key]
 
     def finish(self) -> None:
         """Mark the results as being in memory."""

@@ -285,8 +285,7 @@ def fold_steps(fold: Scalar) -> int:
 
 def extent_of(loop: Scalar) -> int:
     """The extent of a loop index."""
-    extent: int = loop.attribute[2]
-    return extent
+    return loop.attribute[2]
 
 
 Readers = Mapping[Buffer, Sequence[Root]]

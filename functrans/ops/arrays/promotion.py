@@ -21,7 +21,7 @@ from functrans.ops.arrays.numbers import as_number
 from functrans.subclasses import PLAIN
 from functrans.trace.foreign import check_plain, refuse_labelled
 from functrans.trace.forms import PYTHON_NUMBERS
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 DtypeKey = np.dtype[Any] | type
@@ -41,7 +41,7 @@ def dtype_key(x: Any) -> DtypeKey:
         if not is_supported(x.dtype):
             raise DtypeError(
                 f"expected an array of bool, integer, float or complex dtype"
-                f"{located(user_source())}, found {describe(x)}"
+                f"{here()}, found {describe(x)}"
             )
         return x.dtype
     if isinstance(x, bool):
@@ -53,7 +53,7 @@ def dtype_key(x: Any) -> DtypeKey:
     if isinstance(x, complex):
         return complex
     refuse_labelled(x)
-    raise DtypeError(f"expected an array or a number{located(user_source())}, found {describe(x)}")
+    raise DtypeError(f"expected an array or a number{here()}, found {describe(x)}")
 
 
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -138,7 +138,7 @@ def loop_of(resolve: Callable[[], np.ufunc]) -> Promotion:
             kinds = {np.dtype(key).kind for key in keys}
             instead = next((text for kind, text in _INSTEAD.items() if kind in kinds), "")
             raise DtypeError(
-                f"{ufunc.__name__} is not defined for {names}{located(user_source())}{instead}"
+                f"{ufunc.__name__} is not defined for {names}{here()}{instead}"
             ) from None
 
     return loop
@@ -216,7 +216,7 @@ def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     except TypeError:
         names = " and ".join(dict.fromkeys(np.dtype(key).name for key in keys))
         raise DtypeError(
-            f"{names} have no dtype in common{located(user_source())}: convert one of them, for "
+            f"{names} have no dtype in common{here()}: convert one of them, for "
             "example by .astype(np.float32)"
         ) from None
 

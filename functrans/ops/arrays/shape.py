@@ -35,7 +35,7 @@ from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
 from functrans.trace.foreign import check_plain
 from functrans.trace.protocols import SEQUENCES
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -241,8 +241,7 @@ def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:
     tail = shape[len(shape) - len(own) :]
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
         raise ValueError(
-            f"could not broadcast input array from shape {value.shape} into shape {shape}"
-            f"{located(user_source())}"
+            f"could not broadcast input array from shape {value.shape} into shape {shape}{here()}"
         )
     value = reshape(value, shape=own)
     if not traced or own == shape:

@@ -103,8 +103,7 @@ def _split(
 def _in_parts(
     call: Primitive, operands: Sequence[Any], *, transform: Any, graph: Graph, **params: Any
 ) -> Sequence[Any]:
-    results: Sequence[Any] = call(*flattened(operands), graph=transform(graph), **params)
-    return results
+    return call(*flattened(operands), graph=transform(graph), **params)
 
 
 def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:

@@ -26,20 +26,9 @@ from functrans.errors import AxesError, ShapeError
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import (
-    broadcast_to,
-    cast,
-    drop_axes,
-    expand_axes,
-    iota,
-    move_axis,
-    place,
-    reduce_sum,
-    transpose,
-    zeros,
-)
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
@@ -102,9 +91,9 @@ def collective(
         if lane_axis is not None:
             # a number repeated among the residuals of a batch of pullbacks; only the named axis,
             # along which it is still mapped, matters
-            lane = reduce_sum(lane, axes=(lane_axis,))
+            lane = structural.reduce_sum(lane, axes=(lane_axis,))
         if axis is not None:
-            x = move_axis(x, axis, 0)
+            x = structural.move_axis(x, axis, 0)
             params = {key: value + 1 if key == "axis" else value for key, value in params.items()}
         result = op(x, lane, name=name, size=size, engine=engine, **params)
         return result, None if axis is None else 0
@@ -133,7 +122,7 @@ pvary: Primitive = collective(
 
 
 def _sum(x: Any, axis: int | None, size: int) -> Batched:
-    return (x * size if axis is None else reduce_sum(x, axes=(axis,))), None
+    return (x * size if axis is None else structural.reduce_sum(x, axes=(axis,))), None
 
 
 psum: Primitive = collective(
@@ -154,7 +143,7 @@ def _extreme(reduce: Primitive, x: Any, axis: int | None, size: int) -> Batched:
 def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
     """The tangent of an extreme: the mean of the tangents of the lanes that have the extreme."""
     wins = equal(x, out)
-    count = psum(cast(wins, dtype=x.dtype), lane, **axis)
+    count = psum(structural.cast(wins, dtype=x.dtype), lane, **axis)
     return psum(masked(wins, dx), lane, **axis) / count
 
 
@@ -183,7 +172,7 @@ all_gather: Primitive = collective(
     result=INVARIANT,
     infer=_infer_gathered,
     alone=lambda x, *, axis: np.expand_dims(x, axis),
-    lanes=lambda x, mapped, size, *, axis: (place(x, mapped, axis, size), None),
+    lanes=lambda x, mapped, size, *, axis: (structural.place(x, mapped, axis, size), None),
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: own_part(ct, lane, **axis), None],
     **_compiled(),
@@ -194,19 +183,19 @@ all_gather: Primitive = collective(
 def _infer_part(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any) -> Aval:
     if not axis < x.ndim or x.shape[axis] != size:
         raise ShapeError(f"{x} has no axis {axis} with one place for each of {size} lanes")
-    return x.update(shape=drop_axes(x.shape, (axis,)))
+    return x.update(shape=structural.drop_axes(x.shape, (axis,)))
 
 
 def _own_part(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
     if mapped is None:
         return x, axis
     # lane i takes element i: the diagonal of the lanes and the axis
-    rows = move_axis(move_axis(x, mapped, 0), axis + 1, 1)
-    places = iota(size=size, dtype=np.dtype(np.int64))
+    rows = structural.move_axis(structural.move_axis(x, mapped, 0), axis + 1, 1)
+    places = structural.iota(size=size, dtype=np.dtype(np.int64))
     ones = tuple(1 for _ in rows.shape[2:])
-    diagonal = equal(expand_axes(places, (1,)), expand_axes(places, (0,)))
-    mask = broadcast_to(diagonal.reshape(size, size, *ones), shape=rows.shape)
-    return reduce_sum(masked(mask, rows), axes=(1,)), 0
+    diagonal = equal(structural.expand_axes(places, (1,)), structural.expand_axes(places, (0,)))
+    mask = structural.broadcast_to(diagonal.reshape(size, size, *ones), shape=rows.shape)
+    return structural.reduce_sum(masked(mask, rows), axes=(1,)), 0
 
 
 own_part: Primitive = collective(
@@ -226,7 +215,7 @@ def _scattered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
     if mapped is None:
         return x * size, axis
     # the lanes' axis comes before the axes of a lane's value
-    return reduce_sum(x, axes=(mapped,)), axis
+    return structural.reduce_sum(x, axes=(mapped,)), axis
 
 
 def _spread_back(ct: Any, x: Any, lane: Any, *, axis: int, **along: Any) -> Any:
@@ -256,10 +245,10 @@ def _infer_exchanged(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any
 
 
 def _exchanged(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
-    rows = place(x, mapped, 0, size)
+    rows = structural.place(x, mapped, 0, size)
     order = list(range(rows.ndim))
     order[0], order[axis + 1] = axis + 1, 0
-    return transpose(rows, permutation=tuple(order)), 0
+    return structural.transpose(rows, permutation=tuple(order)), 0
 
 
 all_to_all: Primitive = collective(
@@ -293,10 +282,10 @@ def _runs(moves: Moves, size: int) -> list[tuple[int | None, int]]:
 
 
 def _permuted(x: Any, mapped: int | None, size: int, *, moves: Moves) -> Batched:
-    rows = place(x, mapped, 0, size)
+    rows = structural.place(x, mapped, 0, size)
     rest = rows.shape[1:]
     parts = [
-        zeros((count, *rest), rows.dtype)
+        structural.zeros((count, *rest), rows.dtype)
         if first is None
         else read_slice(rows, index=((first, count, 1), *map(whole, rest)))
         for first, count in _runs(moves, size)

@@ -191,8 +191,7 @@ def by_loops(rule: Callable[[Emission], None]) -> Emit:
 def form_for(primitive: Primitive, target: Target) -> Emit | None:
     """The memory-to-memory form of a primitive for a target; None without one."""
     by_cores, on_grid = primitive.emit, primitive.emit_on_grid
-    form: Emit | None = on_grid if target.lanes_are_threads and on_grid is not Same else by_cores
-    return form
+    return on_grid if target.lanes_are_threads and on_grid is not Same else by_cores
 
 
 def emitted(eqn: Eqn, target: Target, is_kept: bool = False) -> Emit | None:

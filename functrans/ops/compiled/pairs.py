@@ -25,8 +25,7 @@ class Pair(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of each part."""
-        dtype: np.dtype[Any] = self.re.dtype
-        return dtype
+        return self.re.dtype
 
 
 class Real(Pair):

@@ -271,8 +271,7 @@ def _placed(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
 
 
 def _in_parts(operands: Sequence[Any], *, transform: Any, branches: Branches) -> Sequence[Any]:
-    results: Sequence[Any] = cond_p(*flattened(operands), branches=tuple(map(transform, branches)))
-    return results
+    return cond_p(*flattened(operands), branches=tuple(map(transform, branches)))
 
 
 # -- the primitive ---------------------------------------------------------------------------------

@@ -161,8 +161,7 @@ class Scan(NamedTuple):
 
     def bind(self, *parts: Sequence[Any]) -> Sequence[Any]:
         """Apply the scan to steps, consts, init and xs."""
-        results: Sequence[Any] = self.primitive(*(x for part in parts for x in part), **self.params)
-        return results
+        return self.primitive(*(x for part in parts for x in part), **self.params)
 
 
 def refit(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:

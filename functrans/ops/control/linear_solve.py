@@ -33,8 +33,7 @@ class Solver(NamedTuple):
 
     def bind(self, consts: Sequence[Any], b: Sequence[Any]) -> Sequence[Any]:
         """The solution."""
-        solution: Sequence[Any] = linear_solve_p(*consts, *b, **self._asdict())
-        return solution
+        return linear_solve_p(*consts, *b, **self._asdict())
 
     def transpose(self) -> Solver:
         """The transposed system."""
@@ -88,8 +87,7 @@ def _batch(
     everywhere = (0,) * len(b)
 
     def batched(graph: Graph) -> Graph:
-        mapped: Graph = transform(graph, (*c_axes, *everywhere), size, everywhere)[0]
-        return mapped
+        return transform(graph, (*c_axes, *everywhere), size, everywhere)[0]
 
     mapped = Solver(
         batched(solver.matvec),

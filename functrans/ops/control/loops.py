@@ -106,5 +106,4 @@ def in_parts(loop: Loop, operands: Sequence[Any], *, transform: Any) -> Sequence
     steps, *parts = loop.parts(operands)
     consts, init, xs = map(flattened, parts)
     apart = loop.of_parts(transform, len(consts), len(init))
-    results: Sequence[Any] = apart.bind(steps, consts, init, xs)
-    return results
+    return apart.bind(steps, consts, init, xs)

@@ -92,8 +92,7 @@ class While(NamedTuple):
 
     def bind(self, *parts: Sequence[Any]) -> Sequence[Any]:
         """Apply the loop to steps, consts, init and xs; the first and the last are empty."""
-        results: Sequence[Any] = while_p(*(x for part in parts for x in part), **self._asdict())
-        return results
+        return while_p(*(x for part in parts for x in part), **self._asdict())
 
 
 def _infer(loop: While, *avals: Aval) -> tuple[Aval, ...]:

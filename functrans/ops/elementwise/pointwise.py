@@ -180,8 +180,7 @@ def promotion_of(numpy: Rule) -> Promotion:
 def unwrapped(scipys: Lazy) -> np.ufunc:
     """A ufunc of SciPy's, which is wrapped if SciPy's array-API switch is on."""
     found = scipys.resolve()
-    ufunc: np.ufunc = getattr(found, "__wrapped__", found)
-    return ufunc
+    return getattr(found, "__wrapped__", found)
 
 
 def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:

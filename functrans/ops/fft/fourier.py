@@ -25,7 +25,7 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import as_complex, conj
 from functrans.ops.samples import cases, complexes
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """The norm of the inverse transform that has the same factor as the transform."""
@@ -41,9 +41,7 @@ def with_extent(shape: Shape, axis: int, extent: int) -> Shape:
 def check_points(count: int) -> None:
     """Raise if a transform has no points."""
     if count < 1:
-        raise ShapeError(
-            f"a Fourier transform has one point at the least, not {count}{located(user_source())}"
-        )
+        raise ShapeError(f"a Fourier transform has one point at the least, not {count}{here()}")
 
 
 def in_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -51,7 +49,7 @@ def in_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     dtype = result_type(keys)
     if is_complex(dtype):
         raise DtypeError(
-            f"this transform is of real numbers, and the array is {dtype}{located(user_source())}: "
+            f"this transform is of real numbers, and the array is {dtype}{here()}: "
             "take x.real, or fft instead of rfft"
         )
     return (real_dtype(complex_dtype(dtype)),) * len(keys)

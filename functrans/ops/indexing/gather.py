@@ -26,20 +26,7 @@ from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import guard
 from functrans.loop.scalar import Scalar
-from functrans.ops.arrays.structural import (
-    absent,
-    absent_like,
-    beside_mapped,
-    broadcast_to,
-    cast,
-    drop_axes,
-    full_p,
-    inverse,
-    iota,
-    place,
-    reshape,
-    zeros_like,
-)
+from functrans.ops.arrays import structural
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, everything, pairs, product, size, union
@@ -78,13 +65,13 @@ def _batch_gather(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple
     x, *indices = operands
     axis, *index_axes = mapped
     if all(i is None for i in index_axes):
-        out = gather(x, *indices, axes=beside_mapped(axes, axis))
-        return out, behind(len(index_shape(indices)), beside_mapped(axes, axis), axis)
+        out = gather(x, *indices, axes=structural.beside_mapped(axes, axis))
+        return out, behind(len(index_shape(indices)), structural.beside_mapped(axes, axis), axis)
     size = next(i.shape[a] for i, a in zip(indices, index_axes, strict=True) if a is not None)
     counter, *aligned = batch_indices(indices, index_axes, size)
     if axis is None:
         return gather(x, *aligned, axes=axes), 0
-    return gather(x, counter, *aligned, axes=(axis, *beside_mapped(axes, axis))), 0
+    return gather(x, counter, *aligned, axes=(axis, *structural.beside_mapped(axes, axis))), 0
 
 
 def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[int, ...]) -> Any:
@@ -96,7 +83,7 @@ def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[i
 
 def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
     unique = index_shape(indices) == ()
-    result = scatter_add(absent_like(x), ct, *indices, axes=axes, unique=unique)
+    result = scatter_add(structural.absent_like(x), ct, *indices, axes=axes, unique=unique)
     return [result, *(None for _ in indices)]
 
 
@@ -166,7 +153,7 @@ def _scatter(
         out = np.array(np.transpose(x, permutation), order="C")
         flat = out.reshape(-1)
         update(flat, flat_positions(out.shape, indices), np.reshape(updates, -1))
-        return np.transpose(out, inverse(permutation))[()]
+        return np.transpose(out, structural.inverse(permutation))[()]
 
     def infer(x: Aval, updates: Aval, *indices: Aval, axes: tuple[int, ...], unique: bool) -> Aval:
         shape = infer_indexed(x, indices, axes)
@@ -183,11 +170,11 @@ def _scatter(
         axis, update_axis, *index_axes = mapped
         size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
         if all(i is None for i in index_axes):
-            x, axes = place(x, axis, 0, size), beside_mapped(axes, 0)
-            updates = place(updates, update_axis, len(index_shape(indices)), size)
+            x, axes = structural.place(x, axis, 0, size), structural.beside_mapped(axes, 0)
+            updates = structural.place(updates, update_axis, len(index_shape(indices)), size)
         else:
-            x, axes = place(x, axis, 0, size), (0, *beside_mapped(axes, 0))
-            updates = place(updates, update_axis, 0, size)
+            x, axes = structural.place(x, axis, 0, size), (0, *structural.beside_mapped(axes, 0))
+            updates = structural.place(updates, update_axis, 0, size)
             indices = batch_indices(indices, index_axes, size)
         return op(x, updates, *indices, axes=axes, unique=unique), 0
 
@@ -266,7 +253,9 @@ def _transpose_scatter_set(
 ) -> Any:
     results = [None] * (2 + len(indices))
     if isinstance(x, Aval):
-        nothing = absent((*index_shape(indices), *drop_axes(x.shape, axes)), ct.dtype)
+        nothing = structural.absent(
+            (*index_shape(indices), *structural.drop_axes(x.shape, axes)), ct.dtype
+        )
         results[0] = scatter_set(ct, nothing, *indices, axes=axes, unique=unique)
     if isinstance(updates, Aval):
         taken = gather(ct, *indices, axes=axes)
@@ -281,13 +270,13 @@ def _last_of_each(
 ) -> Any:
     """A mask of the updates that are the last ones for their elements, whose values remain."""
     each = index_shape(indices)
-    order = reshape(iota(size=prod(each), dtype=INDEX), shape=each)
-    nobody = full_p(shape=tuple(shape[a] for a in axes), value=-1, dtype=INDEX)
+    order = structural.reshape(structural.iota(size=prod(each), dtype=INDEX), shape=each)
+    nobody = structural.full_p(shape=tuple(shape[a] for a in axes), value=-1, dtype=INDEX)
     all_axes = tuple(range(len(axes)))
     winner = scatter_set(nobody, order, *indices, axes=all_axes, unique=False)
     last = equal(gather(winner, *indices, axes=all_axes), order)
-    return broadcast_to(
-        reshape(last, shape=(*each, *(1,) * (len(wanted) - len(each)))), shape=wanted
+    return structural.broadcast_to(
+        structural.reshape(last, shape=(*each, *(1,) * (len(wanted) - len(each)))), shape=wanted
     )
 
 
@@ -313,7 +302,7 @@ def _jvp_scatter_multiply(
                 "if it has none, write x.at[i].multiply(v, unique=True)"
             )
         moved = multiply(gather(x, *indices, axes=axes), du)
-        part = scatter_set(absent_like(x), moved, *indices, axes=axes, unique=True)
+        part = scatter_set(structural.absent_like(x), moved, *indices, axes=axes, unique=True)
         total = part if total is None else total + part
     return total
 
@@ -340,12 +329,15 @@ def _jvp_scatter_extreme(
     u_wins = equal(updates, gather(out, *indices, axes=axes))
     params = {"axes": axes, "unique": unique}
     counts = scatter_add(
-        cast(x_wins, dtype=x.dtype), cast(u_wins, dtype=x.dtype), *indices, **params
+        structural.cast(x_wins, dtype=x.dtype),
+        structural.cast(u_wins, dtype=x.dtype),
+        *indices,
+        **params,
     )
-    share = 1 / (counts + cast(equal(counts, 0), dtype=x.dtype))
+    share = 1 / (counts + structural.cast(equal(counts, 0), dtype=x.dtype))
     moved = scatter_add(
-        zeros_like(x) if dx is None else masked(x_wins, dx),
-        zeros_like(updates) if du is None else masked(u_wins, du),
+        structural.zeros_like(x) if dx is None else masked(x_wins, dx),
+        structural.zeros_like(updates) if du is None else masked(u_wins, du),
         *indices, **params,
     )  # fmt: skip
     return moved * share

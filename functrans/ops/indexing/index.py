@@ -36,7 +36,7 @@ from functrans.ops.indexing.windows import (
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.foreign import check_plain
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
 
@@ -253,9 +253,7 @@ def _with_axes(items: Sequence[Any], shape: Shape) -> Iterator[tuple[Any, int]]:
 
 def _in_bounds(i: int, extent: int, axis: int) -> int:
     if not -extent <= i < extent:
-        raise IndexError(
-            f"index {i} is out of bounds for axis {axis} with size {extent}{located(user_source())}"
-        )
+        raise IndexError(f"index {i} is out of bounds for axis {axis} with size {extent}{here()}")
     return i + extent if i < 0 else i
 
 
@@ -284,7 +282,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
         if size not in (extent, 0):  # NumPy accepts an empty mask for any extent
             raise IndexError(
                 f"boolean index did not match indexed array along axis {i}; size of axis is "
-                f"{extent} but size of corresponding boolean axis is {size}{located(user_source())}"
+                f"{extent} but size of corresponding boolean axis is {size}{here()}"
             )
     yield from zip(_known_mask(mask).nonzero(), shape[axis:], strict=False)
 

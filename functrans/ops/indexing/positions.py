@@ -25,8 +25,7 @@ INDEX = np.dtype(np.int64)
 def index_shape(indices: Sequence[Any]) -> Shape:
     """The shape that index arrays broadcast to."""
     if len(indices) == 1:
-        shape: Shape = indices[0].shape
-        return shape
+        return indices[0].shape
     try:
         return broadcast_shape(*(i.shape for i in indices))
     except ValueError:

@@ -19,14 +19,14 @@ import numpy as np
 from functrans.errors import TracerIndexError
 from functrans.ir.graph import Atom, Eqn, Var
 from functrans.trace.operators import is_operand
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 
 def refuse(mask: Tracer) -> NoReturn:
     """Raise the error of an operation that needs the number of selected elements."""
     raise TracerIndexError(
-        f"how many elements a mask takes is not known{located(user_source())}: the mask is traced "
+        f"how many elements a mask takes is not known{here()}: the mask is traced "
         f"by {mask._owner.kind}. What it takes can be computed with element by element and "
         "assigned back through the same mask, and nothing else.\n"
         "Go on with the whole array: np.where(mask, x, 0.0) instead of x[mask], "

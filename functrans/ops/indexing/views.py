@@ -23,7 +23,7 @@ from functrans.ops.arrays.structural import inverse
 from functrans.ops.elementwise.complex_numbers import complex_p, imag_p, real_p
 from functrans.ops.indexing.index import getitem
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import UNCERTAIN, make_view
 
@@ -157,10 +157,7 @@ def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
     if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
         sizes[sizes.index(-1)] = x.size // rest
     if any(n < 0 for n in sizes) or prod(sizes) != x.size:
-        raise ShapeError(
-            f"cannot reshape array of size {x.size} into shape {tuple(shape)}"
-            f"{located(user_source())}"
-        )
+        raise ShapeError(f"cannot reshape array of size {x.size} into shape {tuple(shape)}{here()}")
     return tuple(sizes)
 
 
@@ -295,9 +292,8 @@ def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
         if x.dtype.kind == "f" and wanted == complex_dtype(x.dtype) and x.shape[-1] % 2 == 0:
             return _as_view(x, "view", _of_pairs, lambda base, new: _pairs(new))
     raise UnsupportedAttributeError(
-        f"ndarray.view of {x.dtype} as {wanted} is not supported on traced values"
-        f"{located(user_source())}; instead: x.astype(dtype) converts the values; what bytes they "
-        "consist of is not known"
+        f"ndarray.view of {x.dtype} as {wanted} is not supported on traced values{here()}; "
+        "instead: x.astype(dtype) converts the values; what bytes they consist of is not known"
     )
 
 

@@ -22,7 +22,7 @@ from functrans.ops.indexing.gather import gather, scatter_set
 from functrans.ops.indexing.within import within
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.replacement import for_cause
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
@@ -95,7 +95,7 @@ def _refuse(bound: Any) -> None:
     owner = bound._owner
     computed = owner.comes_from_an_array(bound._variable)
     raise TracerIndexError(
-        f"the bounds of a slice must be known, they decide its size{located(user_source())}; this "
+        f"the bounds of a slice must be known, they decide its size{here()}; this "
         f"one is traced by {owner.kind}.\n{for_cause(advice, owner.cause, computed)}"
     )
 

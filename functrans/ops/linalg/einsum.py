@@ -18,7 +18,7 @@ from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
 from functrans.ops.indexing.index import setitem
 from functrans.ops.indexing.views import copy, diagonal_of
 from functrans.ops.linalg.contraction import contract_labelled
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
 
@@ -47,7 +47,7 @@ def einsum(*operands: Any) -> Any:
     except (ValueError, KeyError) as error:
         # opt_einsum, as NumPy, exchanges the sizes of the operand and of previous ones
         words = re.sub(r"\((\d+)\)(.*)\((\d+)\)", r"(\3)\2(\1)", str(error))
-        raise ShapeError(f"einsum: {words}{located(user_source())}") from None
+        raise ShapeError(f"einsum: {words}{here()}") from None
     x, first = arrays[0], steps[0]
     if len(arrays) == 1 and set(*first.inputs) == set(first.output) and isinstance(x, Tracer):
         return _view(x, first)

@@ -16,15 +16,8 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_complex, real_dtype
 from functrans.lazily import lazy
+from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import asarray, flip, roll
-from functrans.ops.arrays.structural import (
-    broadcast_to,
-    cast,
-    expand_axes,
-    full_p,
-    reshape,
-    zeros,
-)
 from functrans.ops.compiled.pairs import Composition
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, along
@@ -49,7 +42,7 @@ from functrans.ops.linalg.matrices import (
 )
 from functrans.ops.linalg.products import matmul
 from functrans.ops.samples import cases
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
 
@@ -225,7 +218,7 @@ def cofactors(a: Any) -> Any:
     """Cofactors, the derivatives of determinants: up to three rows by differentiable minors."""
     match a.shape[-1]:
         case 1:
-            return full_p(shape=a.shape, value=1, dtype=a.dtype)
+            return structural.full_p(shape=a.shape, value=1, dtype=a.dtype)
         case 2:
             signs = 2 * identity(2, a.dtype) - 1
             return multiply(flip(a, axes=(a.ndim - 2, a.ndim - 1)), signs)
@@ -235,7 +228,9 @@ def cofactors(a: Any) -> Any:
     if a.dtype == np.float32:
         # from the inverse in double precision, which is accurate enough for most matrices; in
         # single precision, it is for few
-        return cast(cofactor(cast(a, dtype=np.dtype(np.float64))), dtype=a.dtype)
+        return structural.cast(
+            cofactor(structural.cast(a, dtype=np.dtype(np.float64))), dtype=a.dtype
+        )
     return cofactor(a)
 
 
@@ -259,7 +254,7 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
     (a,), (da,), (out,) = primals, tangents, outs
     inverse = transposed(inv_p(a))
     scale = inner(out, da)
-    return expand_axes(scale, (scale.ndim, scale.ndim + 1)) * inverse - matmul(
+    return structural.expand_axes(scale, (scale.ndim, scale.ndim + 1)) * inverse - matmul(
         matmul(out, transposed(da)), inverse
     )
 
@@ -291,7 +286,7 @@ def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
     if not is_complex(moved.dtype):
         return None, moved
     turn = imag(moved)
-    return complex_p(zeros(turn.shape, turn.dtype), turn) * outs[0], real(moved)
+    return complex_p(structural.zeros(turn.shape, turn.dtype), turn) * outs[0], real(moved)
 
 
 slogdet_p = of_matrices(
@@ -359,19 +354,19 @@ def solve_triangular(
 def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:
     """Solve with vectors as matrices of one column, and leading axes broadcast."""
     is_vector = b.ndim == 1
-    columns = expand_axes(b, (1,)) if is_vector else b
+    columns = structural.expand_axes(b, (1,)) if is_vector else b
     if a.ndim < 2 or columns.ndim < 2 or columns.shape[-2] != a.shape[-1]:
         raise ShapeError(
             f"{op.name} takes matrices of shape (..., n, n) and right-hand sides of shape (n,) or "
-            f"(..., n, k), not {a.shape} and {b.shape}{located(user_source())}"
+            f"(..., n, k), not {a.shape} and {b.shape}{here()}"
         )
     leading = broadcast_leading(a.shape[:-2], columns.shape[:-2])
     x = op(
-        broadcast_to(a, shape=(*leading, *a.shape[-2:])),
-        broadcast_to(columns, shape=(*leading, *columns.shape[-2:])),
+        structural.broadcast_to(a, shape=(*leading, *a.shape[-2:])),
+        structural.broadcast_to(columns, shape=(*leading, *columns.shape[-2:])),
         **params,
     )
-    return reshape(x, shape=x.shape[:-1]) if is_vector else x
+    return structural.reshape(x, shape=x.shape[:-1]) if is_vector else x
 
 
 def matrix_power(a: Any, n: int) -> Any:
@@ -382,7 +377,7 @@ def matrix_power(a: Any, n: int) -> Any:
     if exponent < 0:
         a, exponent = inv(a), -exponent
     if exponent == 0:
-        return broadcast_to(identity(a.shape[-1], a.dtype), shape=a.shape)
+        return structural.broadcast_to(identity(a.shape[-1], a.dtype), shape=a.shape)
     result = None
     while exponent:
         if exponent & 1:

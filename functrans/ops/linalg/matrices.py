@@ -39,7 +39,7 @@ from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.products import matmul
 from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import Domain
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 
 class Matrices(NamedTuple):
@@ -352,7 +352,7 @@ def broadcast_leading(first: Shape, second: Shape) -> Shape:
     except ValueError:
         raise ShapeError(
             f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"
-            f"{located(user_source())}"
+            f"{here()}"
         ) from None
 
 

@@ -18,7 +18,7 @@ from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.indexing.views import diagonal
 from functrans.ops.linalg.contraction import Labels, contract_labelled, dot_general
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _LEADING = tuple(f"batch {i}" for i in range(64))
 
@@ -33,7 +33,7 @@ def _refused_by_numpy(function: Callable[..., Any], *operands: Any) -> ShapeErro
     try:
         function(*(np.broadcast_to(np.zeros(()), x.shape) for x in operands))
     except ValueError as error:
-        return ShapeError(f"{error}{located(user_source())}")
+        return ShapeError(f"{error}{here()}")
     raise AssertionError(f"NumPy takes what {function} was refused")
 
 
@@ -145,7 +145,7 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Any:
     if [x.shape[a] for a in x_axes] != [y.shape[a] for a in y_axes]:
         raise ShapeError(
             f"shape-mismatch for sum: axes {x_axes} of an array of shape {x.shape}, axes "
-            f"{y_axes} of one of shape {y.shape}{located(user_source())}"
+            f"{y_axes} of one of shape {y.shape}{here()}"
         )
     return dot_general(x, y, contract=(x_axes, y_axes), batch=((), ()))
 

@@ -49,8 +49,7 @@ def with_library_transforms(graph: Graph, target: Target) -> Graph:
 
 def _points(eqn: Eqn) -> int:
     aval, params = eqn.inputs[0].aval, eqn.params
-    points: int = params.get("points", aval.shape[params["axis"]])
-    return points
+    return params.get("points", aval.shape[params["axis"]])
 
 
 def _is_taken(eqn: Eqn, target: Target) -> bool:

@@ -251,8 +251,7 @@ def _rows(part: Diagonal, value: Any, places: Sequence[int]) -> _Rows | None:
 
 
 def _tail(x: Any, tied: int) -> Shape:
-    shape: Shape = x.shape[1 + tied :]
-    return shape
+    return x.shape[1 + tied :]
 
 
 def joined(rows: Sequence[_Rows]) -> list[Block]:

@@ -38,8 +38,7 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
     Expects collectives along any axis.
     Leaves collectives along the axis 0, and transpositions.
     """
-    moved: Graph = _along_first_axis(graph)
-    return moved
+    return _along_first_axis(graph)
 
 
 def bucket_sums(graph: Graph, target: Target) -> Graph:
@@ -48,5 +47,4 @@ def bucket_sums(graph: Graph, target: Target) -> Graph:
     Expects sums as they were traced.
     Leaves sums that depend on each other, or are large.
     """
-    made: Graph = _bucketed(graph, target[Buckets])
-    return made
+    return _bucketed(graph, target[Buckets])

@@ -133,14 +133,12 @@ class Program:
 
     def stages(self) -> str:
         """The plan after each stage of the compiler, and the seconds that the stage took."""
-        text: str = _stages(self.segments, host.target(), "call NumPy")
-        return text
+        return _stages(self.segments, host.target(), "call NumPy")
 
     def schedule(self) -> str:
         """The loops of the program, and the values in memory."""
         plans = [None if part is None else part.plan for part in self.parts]
-        text: str = _schedule(self.segments, plans, "call NumPy")
-        return text
+        return _schedule(self.segments, plans, "call NumPy")
 
     def source(self) -> str:
         """The kernels as Numba source."""
@@ -148,13 +146,11 @@ class Program:
 
     def dispatchers(self) -> dict[str, Any]:
         """The kernels as Numba functions, by their names in the source."""
-        found: dict[str, Any] = _dispatchers(self._names())
-        return found
+        return _dispatchers(self._names())
 
     def cost(self) -> Cost:
         """Operations and memory traffic of each nest, and the peak of the temporary memory."""
-        found: Cost = _cost([part.plan for part in self.parts if part is not None])
-        return found
+        return _cost([part.plan for part in self.parts if part is not None])
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
@@ -170,8 +166,7 @@ class Program:
         return list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
 
     def _names(self) -> dict[Kernel, str]:
-        names: dict[Kernel, str] = _names_of(self._kernels())
-        return names
+        return _names_of(self._kernels())
 
 
 def _native_order(x: Any) -> Any:
@@ -274,8 +269,7 @@ def _by_numba(
     plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> NumbaProgram:
     """Compile a plan by Numba."""
-    program: NumbaProgram = _numba_program(plan, in_avals, out_avals)
-    return program
+    return _numba_program(plan, in_avals, out_avals)
 
 
 _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {

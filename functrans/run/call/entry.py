@@ -76,8 +76,7 @@ def native(definition: MethodDef, owner: Any) -> Callable[..., Any]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    result: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)
-    return result
+    return make(ctypes.addressof(definition), owner, None)
 
 
 def _portable(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
@@ -98,8 +97,7 @@ def _portable(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
             return -1
         slots = np.empty(frame, np.int64)
         slots[:total] = [x.ctypes.data for x in arrays]
-        status: int = run(table.ctypes.data, slots.ctypes.data)
-        return status
+        return run(table.ctypes.data, slots.ctypes.data)
 
     return call
 

@@ -75,7 +75,6 @@ def runnable(
     The ``backend`` may be a device: ``"cuda:0"``.
     """
     if backend is not None and backend.startswith("cuda"):
-        found: Callable[..., Sequence[Any]] = on_device(graph, backend, donated)
-        return found
+        return on_device(graph, backend, donated)
     with _compiling:
         return _runnable(graph, donated, backend or config.backend)

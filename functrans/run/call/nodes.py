@@ -177,8 +177,7 @@ CONTAINERS = {
 def in_insertion_order(structure: Structure) -> dict[Any, int]:
     """The number of the child at each key of a dict: children are in the order of sorted keys."""
     level: Any = structure.one_level()
-    order: dict[Any, int] = level.unflatten(range(structure.num_children))
-    return order
+    return level.unflatten(range(structure.num_children))
 
 
 def _check_keys(keys: Iterable[Any], kept: list[Any]) -> None:

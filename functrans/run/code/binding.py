@@ -80,5 +80,4 @@ def unlocked() -> Callable[..., Any]:
     wrapped = library.LLVMPY_TargetMachineEmitToMemory
     emit = ctypes.CDLL(library._name, handle=library._handle).LLVMPY_TargetMachineEmitToMemory
     emit.argtypes, emit.restype = wrapped.argtypes, wrapped.restype
-    result: Callable[..., Any] = emit
-    return result
+    return emit

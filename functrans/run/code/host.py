@@ -23,8 +23,7 @@ _usual = lazy("functrans.loop.target:CPU")
 
 def kind() -> Target:
     """The assumed kind of machine, which is known without the slow query of its properties."""
-    found: Target = other or _usual.resolve()
-    return found
+    return other or _usual.resolve()
 
 
 def target() -> Target:

@@ -13,8 +13,7 @@ _address = lazy("functrans.run.code.messages:address")
 def address(symbol: str) -> int:
     """The address of a routine."""
     message = message_of(symbol)
-    found: int = blas.address(symbol) if message is None else _address(message)
-    return found
+    return blas.address(symbol) if message is None else _address(message)
 
 
 def is_message(symbol: str) -> bool:

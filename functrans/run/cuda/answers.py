@@ -13,7 +13,7 @@ import numpy as np
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
 from functrans.spelling import nearest
 from functrans.trace.protocols import name_of, name_of_ufunc
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 Answer = Callable[..., Any]
 
@@ -78,4 +78,4 @@ def unsupported(what: str) -> UnsupportedNumPyError:
 
 
 def _words(what: str) -> str:
-    return f"{what} is not supported on device arrays{located(user_source())}: {_INSTEAD}"
+    return f"{what} is not supported on device arrays{here()}: {_INSTEAD}"

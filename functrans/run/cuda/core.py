@@ -36,7 +36,7 @@ from functrans.run.cuda.driver import (
     stream_name,
 )
 from functrans.run.cuda.free_lists import FreeLists
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 _INSTALL = 'pip install "functrans[cuda]"'
 
@@ -120,7 +120,7 @@ def _checked(api: Any, result: tuple[Any, ...]) -> Any:
 def _failed(api: Any, status: Any) -> DeviceError:
     said = api.cuGetErrorString(status)[1]
     words = said.decode() if isinstance(said, bytes) else "no more is known"
-    return DeviceError(f"the GPU's driver reports {status.name}: {words}{located(user_source())}")
+    return DeviceError(f"the GPU's driver reports {status.name}: {words}{here()}")
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -143,7 +143,7 @@ def _with_converted_errors(method: Method) -> Method:
 
 
 def _converted(error: Exception) -> DeviceError:
-    return DeviceError(f"the GPU's driver reports {error}{located(user_source())}")
+    return DeviceError(f"the GPU's driver reports {error}{here()}")
 
 
 class CoreStream:
@@ -224,7 +224,7 @@ class CoreDriver:
             raise _failed(self._api, status)
         name = stream_name.get()
         try:
-            return self._threads.streams[name]  # type: ignore[no-any-return]
+            return self._threads.streams[name]
         except (AttributeError, KeyError):
             made = self._made()
             vars(self._threads).setdefault("streams", {})[name] = made
@@ -233,7 +233,7 @@ class CoreDriver:
     def transfers(self) -> CoreStream:
         """The stream of this thread for copies from the host."""
         try:
-            return self._threads.transfers  # type: ignore[no-any-return]
+            return self._threads.transfers
         except AttributeError:
             made = self._threads.transfers = self._made()
             return made

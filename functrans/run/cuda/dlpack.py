@@ -194,8 +194,7 @@ def _dtype_of(found: _DataType) -> np.dtype[Any]:
     if found.lanes == 1 and found.code == _BFLOAT and found.bits == 16:
         import ml_dtypes  # the user's package, imported only for such arrays
 
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
+        return np.dtype(ml_dtypes.bfloat16)
     if found.lanes != 1 or found.bits % 8 or name not in _SIZES:
         raise DtypeError(
             f"an array of DLPack's type {found.code}, {found.lanes} lanes of {found.bits} bits, is "

@@ -17,8 +17,7 @@ _OF_NVIDIA = "@__nv_"
 
 def dialect() -> Sequence[int]:
     """The versions of LLVM IR and of its debug information that NVVM supports."""
-    found: Sequence[int] = _bindings().ir_version()
-    return found
+    return _bindings().ir_version()
 
 
 def intermediate(

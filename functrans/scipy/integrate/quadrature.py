@@ -136,8 +136,7 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
             parts.count + ~is_new,
         )
 
-    found: _Parts = while_loop(goes_on, integrate, parts)
-    return found
+    return while_loop(goes_on, integrate, parts)
 
 
 class _Integral(NamedTuple):

@@ -15,19 +15,7 @@ import numpy as np
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.scipy.along_a_path import custom_root, while_loop
-from functrans.scipy.integrate.runge_kutta import (
-    Field,
-    Method,
-    Problem,
-    State,
-    Step,
-    change_of_size,
-    combination,
-    moved,
-    power_series,
-    rms,
-    trial,
-)
+from functrans.scipy.integrate import runge_kutta
 from functrans.scipy.optimize.scalar import dense_solve
 
 _ROOT = 6**0.5
@@ -49,7 +37,7 @@ _REAL_EIGENVALUE = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
 _MOST_ITERATIONS = 10
 
 
-def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
+def _stage_equations(field: runge_kutta.Field, t: Any, y: Any, h: Any) -> Any:
     """The residual of the stage equations, as a function of the changes from y to each stage."""
 
     def equations(changes: Any) -> Any:
@@ -59,7 +47,7 @@ def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
     return equations
 
 
-def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any, Any]:
+def _solved(problem: runge_kutta.Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any, Any]:
     """The increments of the stages, and whether Newton's method has converged.
 
     The Jacobian is evaluated once, at the beginning of the step (simplified Newton iteration).
@@ -82,7 +70,7 @@ def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any,
         def improve(state: Any) -> Any:
             changes, _, before, count = state
             step = (inverse @ equations(changes).reshape(-1)).reshape(changes.shape)
-            return changes - step, before, rms(step / scale), count + 1
+            return changes - step, before, runge_kutta.rms(step / scale), count + 1
 
         start = (changes, np.asarray(np.inf), np.asarray(np.finfo(float).max), 0)
         found, _, size, _ = while_loop(goes_on, improve, start)
@@ -91,13 +79,12 @@ def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any,
 
     equations = _stage_equations(problem.field, t, y, h)
     start = np.zeros((3, n), y.dtype)
-    found: tuple[Any, Any] = custom_root(equations, start, solve, dense_solve, has_aux=True)
-    return found
+    return custom_root(equations, start, solve, dense_solve, has_aux=True)
 
 
-def _implicit_step(problem: Problem, state: State) -> State:
+def _implicit_step(problem: runge_kutta.Problem, state: runge_kutta.State) -> runge_kutta.State:
     t, y = state.t, state.y
-    t_new, h, failed = trial(problem, state)
+    t_new, h, failed = runge_kutta.trial(problem, state)
     holomorphic = np.iscomplexobj(y)  # which SciPy assumes, too
     slopes = stop_gradient(jacfwd(lambda y: problem.field(t, y), holomorphic=holomorphic)(y))
     here = stop_gradient(h)
@@ -107,23 +94,27 @@ def _implicit_step(problem: Problem, state: State) -> State:
     # the step size affects only the error, so it is not differentiated
     scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
     matrix = _REAL_EIGENVALUE / here * np.eye(y.size) - slopes
-    change = combination(_ERROR, changes) / here
+    change = runge_kutta.combination(_ERROR, changes) / here
     error = np.linalg.solve(matrix, stop_gradient(state.slope + change))
     # filter the error estimate a second time where stiff components still dominate it
     again = np.linalg.solve(matrix, stop_gradient(problem.field(t, y + error) + change))
-    norm = rms(error / scale)
-    norm = stop_gradient(np.where(state.rejected & (norm > 1), rms(again / scale), norm))
+    norm = runge_kutta.rms(error / scale)
+    norm = stop_gradient(
+        np.where(state.rejected & (norm > 1), runge_kutta.rms(again / scale), norm)
+    )
     norm = np.where(converged, norm, np.inf)
     accepted = (norm < 1) & ~failed
-    factor = np.where(converged, change_of_size(problem, state, norm, accepted), 0.5)
-    step = Step(t_new, y_new, slope, changes, np.abs(here) * factor)
-    return moved(state, step, accepted, failed, 3 * _MOST_ITERATIONS)
+    factor = np.where(converged, runge_kutta.change_of_size(problem, state, norm, accepted), 0.5)
+    step = runge_kutta.Step(t_new, y_new, slope, changes, np.abs(here) * factor)
+    return runge_kutta.moved(state, step, accepted, failed, 3 * _MOST_ITERATIONS)
 
 
-RADAU = Method(
+RADAU = runge_kutta.Method(
     lambda: SimpleNamespace(n_stages=2, error_estimator_order=3),
     lambda *_: None,
     # coefficients of the powers 1, 2, 3 of the fraction of the step
-    lambda tableau, field, state: np.stack([combination(p, state.slopes) for p in _POWERS.T]),
-    power_series, 0, _implicit_step,
+    lambda tableau, field, state: np.stack(
+        [runge_kutta.combination(p, state.slopes) for p in _POWERS.T]
+    ),
+    runge_kutta.power_series, 0, _implicit_step,
 )  # fmt: skip

@@ -15,14 +15,7 @@ from functrans.caches import cached
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
-from functrans.scipy.interpolate.piecewise import (
-    PPoly,
-    check_periodic,
-    check_real,
-    data_of,
-    hermite,
-    must_be_finite,
-)
+from functrans.scipy.interpolate import piecewise
 from functrans.scipy.source.reinterpret import module, reinterpreted
 
 solve_banded = lazy("functrans.scipy.linalg:solve_banded")
@@ -30,7 +23,7 @@ solve_banded = lazy("functrans.scipy.linalg:solve_banded")
 _CUBIC = "scipy.interpolate._cubic"
 
 
-class CubicHermiteSpline(PPoly):
+class CubicHermiteSpline(piecewise.PPoly):
     """The piecewise cubic with given values and slopes, as `scipy.interpolate.CubicHermiteSpline`.
 
     Examples
@@ -42,10 +35,10 @@ class CubicHermiteSpline(PPoly):
     """
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        x, values, axis = data_of(x, y, axis)
+        x, values, axis = piecewise.data_of(x, y, axis)
         slopes = np.moveaxis(inexact(dydx), axis, 0)
-        must_be_finite(slopes, "dydx")
-        self._set(*hermite(x, values, slopes, axis, extrapolate))
+        piecewise.must_be_finite(slopes, "dydx")
+        self._set(*piecewise.hermite(x, values, slopes, axis, extrapolate))
 
 
 class CubicSpline(CubicHermiteSpline):
@@ -82,7 +75,7 @@ class CubicSpline(CubicHermiteSpline):
 
     def _validate_bc(self, bc_type: Any, y: Any, *expected: Any) -> Any:
         if isinstance(bc_type, str) and bc_type == "periodic":  # whether it is, may be unknown
-            check_periodic(y)
+            piecewise.check_periodic(y)
             return [bc_type, bc_type], y
         scipys = module(_CUBIC).CubicSpline
         return reinterpreted(scipys._validate_bc)(bc_type, y, *expected)
@@ -97,7 +90,7 @@ def _by_source() -> Any:
 
 
 def _prepared(x: Any, y: Any, axis: int, **options: Any) -> Any:
-    x, values, axis = data_of(x, y, axis)
+    x, values, axis = piecewise.data_of(x, y, axis)
     if x.shape[0] < 2:
         raise ValueError("`x` must contain at least 2 elements.")
     return x, np.diff(x), values, axis, None
@@ -119,7 +112,7 @@ NAMES: dict[str, Any] = {"prepare_input": _prepared, "solve_banded": _tridiagona
 """The replacements for names in SciPy's module, which branches on elements to check them."""
 
 
-class PchipInterpolator(PPoly):
+class PchipInterpolator(piecewise.PPoly):
     """Monotone piecewise cubic interpolation (PCHIP), as `scipy.interpolate.PchipInterpolator`.
 
     Examples
@@ -131,10 +124,10 @@ class PchipInterpolator(PPoly):
     """
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        x, values, axis = data_of(x, y, axis)
-        check_real(values, "PchipInterpolator")
+        x, values, axis = piecewise.data_of(x, y, axis)
+        piecewise.check_real(values, "PchipInterpolator")
         slopes = _monotone_slopes(x, values)
-        self._set(*hermite(x, values, slopes, axis, extrapolate))
+        self._set(*piecewise.hermite(x, values, slopes, axis, extrapolate))
 
 
 def _monotone_slopes(x: Any, y: Any) -> Any:
@@ -159,7 +152,7 @@ def _end_slope(h0: Any, h1: Any, near: Any, far: Any) -> Any:
     return np.where(wrong_way, 0.0, np.where(too_steep, 3.0 * near, slope))
 
 
-class Akima1DInterpolator(PPoly):
+class Akima1DInterpolator(piecewise.PPoly):
     """Akima's piecewise cubic, as `scipy.interpolate.Akima1DInterpolator`.
 
     Parameters
@@ -184,11 +177,11 @@ class Akima1DInterpolator(PPoly):
     ) -> None:
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
-        x, values, axis = data_of(x, y, axis)
-        check_real(values, "Akima1DInterpolator")
+        x, values, axis = piecewise.data_of(x, y, axis)
+        piecewise.check_real(values, "Akima1DInterpolator")
         slopes = _akima_slopes(x, values, method)
         extrapolate = False if extrapolate is None else extrapolate
-        self._set(*hermite(x, values, slopes, axis, extrapolate))
+        self._set(*piecewise.hermite(x, values, slopes, axis, extrapolate))
 
 
 def _akima_slopes(x: Any, y: Any, method: str) -> Any:

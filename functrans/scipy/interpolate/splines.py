@@ -14,17 +14,12 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.scipy.define import double, quotient
-from functrans.scipy.interpolate.piecewise import (
-    Piecewise,
-    check_periodic,
-    data_of,
-    must_be_real,
-)
+from functrans.scipy.interpolate import piecewise
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
 
 
-class BSpline(Piecewise):
+class BSpline(piecewise.Piecewise):
     """A spline given by its knots and coefficients, as `scipy.interpolate.BSpline`.
 
     It is differentiable in the evaluation points, the coefficients and the knots.
@@ -50,7 +45,7 @@ class BSpline(Piecewise):
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
-        self.t, c = must_be_real(double(t), "`t`"), double(c)
+        self.t, c = piecewise.must_be_real(double(t), "`t`"), double(c)
         self.k = int(k)
         if self.k != k or k < 0:
             raise ValueError(f"the degree k is a nonnegative integer, not {k}")
@@ -174,7 +169,7 @@ def make_interp_spline(
     >>> grad(at)(np.zeros(3))
     array([ 0.375,  0.75 , -0.125])
     """
-    x, y, axis = data_of(x, y, axis, check_finite)
+    x, y, axis = piecewise.data_of(x, y, axis, check_finite)
     if k < 0:
         raise ValueError("Expect non-negative k.")
     if k == 0:
@@ -186,7 +181,7 @@ def make_interp_spline(
     left, right = (_conditions(end, y.shape[1:]) for end in ends)
     periodic = bc_type == "periodic"
     if periodic:
-        check_periodic(y)
+        piecewise.check_periodic(y)
         periodic = k > 1  # as in SciPy, polygons are continued along their last intervals
     if t is not None:
         t = inexact(t)
@@ -301,7 +296,7 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
     """
     if lam is None:
         refuse("scipy.interpolate.make_smoothing_spline(..., lam=None)", "pass lam=")
-    x, y, axis = data_of(x, y, axis)
+    x, y, axis = piecewise.data_of(x, y, axis)
     n = x.shape[0]
     if n < 5:
         raise ValueError(f"`x` and `y` must have at least 5 elements, and they have {n}")

@@ -18,7 +18,7 @@ from functrans.ops.linalg.banded import banded_p, shifted, transposed_bands
 from functrans.ops.linalg.matrices import above, broadcast_leading, product, rows_of
 from functrans.scipy.define import answers, double
 from functrans.scipy.linalg.structured import circulant_of, toeplitz_of
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "cho_solve_banded", "cholesky_banded", "matmul_toeplitz", "solve_banded", "solve_circulant",
@@ -65,7 +65,7 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
     if bands.shape[-2] != lower + upper + 1:
         raise ShapeError(
             f"solve_banded takes {lower + upper + 1} diagonals for (l, u) = {(lower, upper)}, not "
-            f"{bands.shape[-2]}{located(user_source())}"
+            f"{bands.shape[-2]}{here()}"
         )
     return _solved(bands, inexact(b), upper)
 

@@ -70,12 +70,9 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The Cholesky factor for `cho_solve`; the values of the other triangle are undefined."""
     x = inexact(a)
-    return cholesky_of(x, lower) + triangle(x, lower=not lower, unit_diagonal=True), bool(lower)
-
-
-def cholesky_of(x: Any, lower: bool) -> Any:
-    """The factor of a traced matrix."""
-    return ops.cholesky(x, upper=not lower)
+    return ops.cholesky(x, upper=not lower) + triangle(
+        x, lower=not lower, unit_diagonal=True
+    ), bool(lower)
 
 
 @answers(scipy.linalg.cho_solve)

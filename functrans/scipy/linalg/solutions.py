@@ -11,13 +11,12 @@ import scipy.linalg
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import common_dtype, inexact
-from functrans.ops.arrays.structural import astype, broadcast_to, reshape
+from functrans.ops.arrays.structural import astype, reshape
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.matrices import (
     adjoint,
-    broadcast_leading,
     hermitian,
     identity,
     on_rows,
@@ -29,8 +28,9 @@ from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_
 from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
 from functrans.scipy.define import answers, double
-from functrans.scipy.linalg.factors import cho_solve, cholesky_of
-from functrans.trace.source import located, user_source
+from functrans.scipy.linalg.factors import cho_solve
+from functrans.scipy.linalg.structured import together
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -112,7 +112,7 @@ def solve(
     if assume_a in ("pos", "positive definite"):
         # the transpose of a real symmetric matrix is itself, that of a Hermitian one its conjugate
         x = conj(x) if transposed else x
-        return cho_solve((cholesky_of(x, True), True), right)
+        return cho_solve((ops.cholesky(x), True), right)
     return ops.solve(x, right, transpose_a=bool(transposed))
 
 
@@ -185,7 +185,7 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
     if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise ShapeError(
             f"lstsq takes a matrix of shape (M, N), and a right-hand side of shape (M,) or (M, K), "
-            f"not {matrix.shape} and {right.shape}{located(user_source())}"
+            f"not {matrix.shape} and {right.shape}{here()}"
         )
     dtype = common_dtype(matrix, right)
     cutoff = float(np.finfo(dtype).eps) if cond is None else cond
@@ -244,14 +244,9 @@ def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
 # -- matrix equations ------------------------------------------------------------------------------
 
 
-def _together(*matrices: Any) -> tuple[Any, ...]:
+def _together(*matrices: Any) -> list[Any]:
     """Broadcast the leading axes of matrices, and convert them to a common dtype."""
-    found = [inexact(x) for x in matrices]
-    dtype = common_dtype(*found)
-    leading: tuple[int, ...] = ()
-    for x in found:
-        leading = broadcast_leading(leading, x.shape[:-2])
-    return tuple(broadcast_to(astype(x, dtype), shape=(*leading, *x.shape[-2:])) for x in found)
+    return together(*map(inexact, matrices), axes=2)
 
 
 @answers(scipy.linalg.solve_sylvester)

@@ -18,7 +18,7 @@ from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "bandwidth", "circulant", "clarkson_woodruff_transform", "companion", "fiedler_companion",
@@ -32,14 +32,17 @@ def _positions(rows: int, columns: int) -> tuple[Any, Any]:
     return np.arange(rows)[:, None], np.arange(columns)
 
 
-def _joined(*parts: Any) -> Any:
-    """Concatenate vectors with broadcast leading axes and a common dtype."""
-    dtype = common_dtype(*parts)
+def together(*arrays: Any, axes: int) -> list[Any]:
+    """Arrays in their common dtype, with broadcast leading axes before the last ``axes``."""
+    dtype = common_dtype(*arrays)
     leading: tuple[int, ...] = ()
-    for x in parts:
-        leading = broadcast_leading(leading, x.shape[:-1])
-    whole = [broadcast_to(astype(x, dtype), shape=(*leading, x.shape[-1])) for x in parts]
-    return fnp.concatenate(whole, -1)
+    for x in arrays:
+        leading = broadcast_leading(leading, x.shape[:-axes])
+    return [broadcast_to(astype(x, dtype), shape=(*leading, *x.shape[-axes:])) for x in arrays]
+
+
+def _joined(*parts: Any) -> Any:
+    return fnp.concatenate(together(*parts, axes=1), -1)
 
 
 def toeplitz_of(column: Any, row: Any) -> Any:
@@ -141,7 +144,7 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(
             f"orthogonal_procrustes takes two matrices of one shape, not {x.shape} and {y.shape}"
-            f"{located(user_source())}"
+            f"{here()}"
         )
     between = product(adjoint(x), y)
     return polar_p(between)[0], fnp.linalg.norm(between, "nuc")

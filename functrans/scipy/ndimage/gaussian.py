@@ -8,7 +8,7 @@ from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import array
 from functrans.scipy.define import answers
 from functrans.scipy.source.reinterpret import module
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["gaussian_filter", "gaussian_filter1d"]
@@ -53,7 +53,7 @@ def gaussian_filter1d(
         if isinstance(sigma, Tracer):
             raise UnsupportedNumPyError(
                 "a Gaussian filter whose sigma is traced is not supported without radius"
-                f"{located(user_source())}: how many weights there are is part of the program"
+                f"{here()}: how many weights there are is part of the program"
             )
         radius = int(truncate * float(sigma) + 0.5)
     if not float(radius).is_integer() or radius < 0:

@@ -14,7 +14,7 @@ from functrans.ops.indexing.views import unlinked
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import result_dtype, stored
 from functrans.scipy.source.reinterpret import reinterpreted
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 __all__ = ["rotate"]
@@ -56,7 +56,7 @@ def rotate(
     """
     if reshape and isinstance(angle, Tracer):
         raise UnsupportedNumPyError(
-            f"rotate by a traced angle is not supported with reshape=True{located(user_source())}: "
+            f"rotate by a traced angle is not supported with reshape=True{here()}: "
             "it decides on the shape of the result. Use reshape=False"
         )
     x = array(input)

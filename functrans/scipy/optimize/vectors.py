@@ -43,8 +43,7 @@ def halved(
     def shorter(trial: Any) -> Any:
         return trial[0] / 2, at(trial[0] / 2)
 
-    found: tuple[Any, Any] = while_loop(too_long, shorter, (length, at(length)))
-    return found
+    return while_loop(too_long, shorter, (length, at(length)))
 
 
 def value_alone(out: Any, jac: Any) -> Any:

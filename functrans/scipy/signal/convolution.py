@@ -20,7 +20,7 @@ from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve"]
 
@@ -53,7 +53,7 @@ def _larger_first(x: Any, y: Any, axes: Axes) -> bool:
         return False
     raise ShapeError(
         "for mode 'valid', one of the arrays must be at least as large as the other in every "
-        f"axis{located(user_source())}: found shapes {x.shape} and {y.shape}"
+        f"axis{here()}: found shapes {x.shape} and {y.shape}"
     )
 
 
@@ -62,8 +62,7 @@ def _starts(x: Any, y: Any, axes: Axes, mode: str) -> list[tuple[int, int]]:
     starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
     if 0 in (x.size, y.size) and all(places > 0 for _, places in starts):
         raise ShapeError(
-            f"in1 and in2 cannot be empty{located(user_source())}: found shapes "
-            f"{x.shape} and {y.shape}"
+            f"in1 and in2 cannot be empty{here()}: found shapes {x.shape} and {y.shape}"
         )
     return starts
 

@@ -17,7 +17,7 @@ from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import unlinked
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["lfilter", "lfilter_zi", "lfiltic", "sosfilt"]
 
@@ -114,8 +114,7 @@ def _state(zi: Any, shape: tuple[int, ...], axis: int) -> Any:
 def _check_state(zi: Any, shape: tuple[int, ...], fits: bool) -> None:
     if not fits:
         raise ShapeError(
-            f"the state zi of a filter must have the shape {shape}{located(user_source())}, and "
-            f"has {zi.shape}"
+            f"the state zi of a filter must have the shape {shape}{here()}, and has {zi.shape}"
         )
 
 

@@ -16,7 +16,7 @@ from functrans.ops.arrays.shape import holds_tracer, read_along
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = ["chirp", "czt"]
 
@@ -150,7 +150,7 @@ def czt(x: Any, m: Any = None, w: Any = None, a: Any = 1 + 0j, *, axis: int = -1
     """
     if holds_tracer((m, w, a)):
         raise UnsupportedNumPyError(
-            f"scipy.signal.czt with traced points is not supported{located(user_source())}: "
+            f"scipy.signal.czt with traced points is not supported{here()}: "
             "give plain numbers as m, w and a, or write the sums"
         )
     x = array(x)

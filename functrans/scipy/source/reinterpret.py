@@ -27,7 +27,7 @@ from functrans.ops.arrays.structural import astype
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.delegation import own, replacement_of
 from functrans.trace.replacement import OF_MATH
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -72,7 +72,7 @@ def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         return reinterpreted(function)(*args, **kwargs)
     except NotImplementedError as error:
         raise UnsupportedNumPyError(
-            f"scipy's {function.__name__} of traced values{located(user_source())}: {error}"
+            f"scipy's {function.__name__} of traced values{here()}: {error}"
         ) from error
     except TypeError as error:
         # compiled functions raise only a TypeError that names the type of the tracer
@@ -80,7 +80,7 @@ def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             raise
         raise UnsupportedNumPyError(
             f"scipy's {function.__name__} with these arguments is not supported on traced values"
-            f"{located(user_source())}: what it calls is compiled, and takes plain arrays only"
+            f"{here()}: what it calls is compiled, and takes plain arrays only"
         ) from error
 
 

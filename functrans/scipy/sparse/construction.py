@@ -28,7 +28,7 @@ from functrans.scipy.sparse.traced import (
 )
 from functrans.scipy.sparse_arguments import FORMATS
 from functrans.trace.delegation import own
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 
@@ -158,13 +158,13 @@ def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -
     if values.ndim != 1 or not values.shape[0] == len(rows) == len(columns):
         raise ShapeError(
             f"{name} takes a row and a column for each value: there are values of shape "
-            f"{values.shape}, {len(rows)} rows and {len(columns)} columns{located(user_source())}"
+            f"{values.shape}, {len(rows)} rows and {len(columns)} columns{here()}"
         )
     for places, extent, what in ((rows, shape[0], "row"), (columns, shape[1], "column")):
         if len(places) and not (0 <= np.min(places) and np.max(places) < extent):
             raise ValueError(
                 f"{name}: a {what} of {np.max(places)} is outside of the shape {tuple(shape)}"
-                f"{located(user_source())}"
+                f"{here()}"
             )
 
 
@@ -177,8 +177,7 @@ for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_ar
 
 
 def _scipys(name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = own(getattr(scipy.sparse, name))
-    return function
+    return own(getattr(scipy.sparse, name))
 
 
 def _format(made: SparseMatrix, format: Any, dtype: Any = None) -> SparseMatrix:

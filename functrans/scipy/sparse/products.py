@@ -13,7 +13,7 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import filled
 from functrans.scipy.sparse.traced import SparseMethods, as_traced
 from functrans.trace.delegation import delegate
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 
@@ -29,7 +29,7 @@ def product(matrix: Any, x: Any) -> Any:
     if len(shape) > 2 or x.ndim not in (1, 2) or x.shape[0] != shape[-1]:
         raise ShapeError(
             f"a sparse array of shape {shape} cannot be multiplied by an array of shape {x.shape}"
-            f"{located(user_source())}"
+            f"{here()}"
         )
     if len(shape) == 1:
         return product(matrix.reshape(1, -1), x)[0]

@@ -19,7 +19,7 @@ from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.numpy.arrays import axes_of, filled, known
 from functrans.ops.indexing.gather import gather, scatter_add
 from functrans.scipy.sparse_arguments import FORMATS, made
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.tree.registration import register
 
@@ -139,7 +139,7 @@ class SparseMethods:
     def power(self, n: Any, dtype: Any = None) -> SparseMatrix:
         if known(np.asarray(n)) == 0:
             raise NotImplementedError(
-                f"the power 0 of a sparse matrix is dense{located(user_source())}: write np.ones"
+                f"the power 0 of a sparse matrix is dense{here()}: write np.ones"
             )
         return self._with((self._values if dtype is None else self._values.astype(dtype)) ** n)
 
@@ -156,7 +156,7 @@ class SparseMethods:
             if isinstance(other, Tracer) or other != 0:
                 raise NotImplementedError(
                     "adding a number to a sparse matrix makes it dense"
-                    f"{located(user_source())}: write A.toarray() + {other!r}"
+                    f"{here()}: write A.toarray() + {other!r}"
                 )
             return self._with(self._values)  # the initial value of Python's sum()
         if not is_sparse(other):
@@ -209,7 +209,7 @@ class SparseMethods:
         if array.ndim > 2 or np.broadcast_shapes(array.shape, self.shape) != self.shape:
             raise ShapeError(
                 f"an array of shape {array.shape} does not broadcast to the shape {self.shape} of "
-                f"a sparse matrix{located(user_source())}"
+                f"a sparse matrix{here()}"
             )
         shape = (1,) * (2 - array.ndim) + array.shape
         rows = self._structure.rows if shape[0] > 1 else np.int64(0)
@@ -252,7 +252,7 @@ class SparseMethods:
         if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
             raise ShapeError(
                 f"an array of shape {other.shape} cannot be multiplied by a sparse matrix of shape "
-                f"{self.shape}{located(user_source())}"
+                f"{self.shape}{here()}"
             )
         return (self.T @ other.T).T
 
@@ -264,7 +264,7 @@ class SparseMethods:
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ShapeError(
                 f"a sparse matrix of shape {self.shape} cannot be multiplied by an array of shape "
-                f"{x.shape}{located(user_source())}"
+                f"{x.shape}{here()}"
             )
         values = self._values if x.ndim == 1 else self._values[:, None]
         terms = values * gather(x, self._structure.indices.astype(np.int64), axes=(0,))
@@ -370,7 +370,7 @@ def is_sparse(x: Any) -> bool:
 
 def _refuse(what: str) -> Any:
     raise UnsupportedNumPyError(
-        f"{what} is not supported for sparse matrices of traced values{located(user_source())}: "
+        f"{what} is not supported for sparse matrices of traced values{here()}: "
         "their formats are csr, csc and coo; data, products, sums and what moves values are there"
     )
 
@@ -378,8 +378,7 @@ def _refuse(what: str) -> Any:
 def _check_shapes(a: Any, b: Any, what: str) -> None:
     if a.shape != b.shape:
         raise ShapeError(
-            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be {what}"
-            f"{located(user_source())}"
+            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be {what}{here()}"
         )
 
 
@@ -417,8 +416,7 @@ def _product(a: SparseMethods, b: SparseMethods) -> SparseMatrix:
     """Sparse matrix product (Gustavson): products of stored values, summed by target element."""
     if a.shape[1] != b.shape[0]:
         raise ShapeError(
-            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be multiplied"
-            f"{located(user_source())}"
+            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be multiplied{here()}"
         )
     mine, theirs = a._structure, b._structure
     lengths = np.diff(theirs.indptr)[mine.indices]

@@ -25,7 +25,7 @@ from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers, double, quotient
 from functrans.scipy.entries import of_scipys
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 __all__ = [
     "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine",
@@ -185,7 +185,7 @@ def _metric(metric: Any, options: dict[str, Any], points: list[Any]) -> Callable
         if rows.shape[0] <= rows.shape[1]:
             raise ValueError(
                 f"the covariance of {rows.shape[0]} points of {rows.shape[1]} coordinates is "
-                f"singular{located(user_source())}: pass more points than coordinates, or the "
+                f"singular{here()}: pass more points than coordinates, or the "
                 "inverse covariance as VI"
             )
         options["VI"] = inv(cov(rows.T).reshape(2 * rows.shape[1:])).T

@@ -25,7 +25,7 @@ from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite, isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -112,8 +112,7 @@ def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments
     if len(args) > len(names) or unknown or missing:
         expected = ", ".join([*row.shapes, *(f"{name}=..." for name in names[len(row.shapes) :])])
         raise TypeError(
-            f"the arguments of {row.name}{located(user_source())} do not fit: after the points, "
-            f"expected {expected}"
+            f"the arguments of {row.name}{here()} do not fit: after the points, expected {expected}"
         )
     shapes = tuple(_shape(given[name]) for name in row.shapes)
     return Arguments(shapes, _number(given.get("loc", 0)), _number(given.get("scale", 1)))
@@ -283,7 +282,7 @@ def _formula(row: Row, method: str) -> Function:
     function = getattr(row, method)
     if function is None:
         _refuse(row, method, "it has no formula that can be differentiated")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _is_proper(row: Row, given: Arguments) -> Any:

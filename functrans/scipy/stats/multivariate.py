@@ -34,7 +34,7 @@ from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
 from functrans.scipy.stats.distribution import Distribution
 from functrans.scipy.stats.standard import log_ive
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -296,9 +296,7 @@ def _check_unit(name: str, x: Any) -> None:
     """Raise if a vector is known not to have length 1."""
     values = known(x)
     if values is not None and not np.allclose(np.linalg.norm(values, axis=-1), 1.0):
-        raise ValueError(
-            f"vonmises_fisher takes vectors of length 1{located(user_source())}: {name} is not"
-        )
+        raise ValueError(f"vonmises_fisher takes vectors of length 1{here()}: {name} is not")
 
 
 # -- matrices --------------------------------------------------------------------------------------

@@ -34,13 +34,11 @@ class PairProduct(NamedTuple):
     @property
     def counters(self) -> tuple[Scalar, ...]:
         """The indices that are summed over."""
-        found: tuple[Scalar, ...] = self.fold.attribute[1]
-        return found
+        return self.fold.attribute[1]
 
     @property
     def op(self) -> str:
-        found: str = self.fold.attribute[0]
-        return found
+        return self.fold.attribute[0]
 
     @property
     def terms(self) -> int:

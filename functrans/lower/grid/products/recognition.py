@@ -51,8 +51,7 @@ class Product(NamedTuple):
     @property
     def counters(self) -> tuple[Scalar, ...]:
         """The indices that are summed over."""
-        found: tuple[Scalar, ...] = self.fold.attribute[1]
-        return found
+        return self.fold.attribute[1]
 
     @property
     def longest(self) -> int:

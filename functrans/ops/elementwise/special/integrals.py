@@ -95,8 +95,7 @@ wrightomega: Primitive = special("wrightomega", reals(-3, 5), lambda x, out: out
 
 
 def _exp10(x: Scalar) -> Scalar:
-    power: Scalar = vecmath.power(scalar.const(10.0, x.dtype), x)
-    return power
+    return vecmath.power(scalar.const(10.0, x.dtype), x)
 
 
 def _cosm1(x: Scalar) -> Scalar:

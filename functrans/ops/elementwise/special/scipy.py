@@ -20,7 +20,7 @@ from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.pointwise import elementwise, promotion_of, unwrapped
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
-from functrans.trace.source import located, user_source
+from functrans.trace.source import here
 
 NO_CLOSED_FORM = not_differentiable(
     "the derivative in this parameter has no closed form; hold it fixed, or differentiate by "
@@ -61,7 +61,7 @@ def of_reals(name: str) -> Promotion:
         for key in keys:
             if is_complex(np.dtype(key)):
                 raise DtypeError(
-                    f"scipy.special.{name}{located(user_source())} of a traced {np.dtype(key)}: "
+                    f"scipy.special.{name}{here()} of a traced {np.dtype(key)}: "
                     "it is known here for real numbers"
                 )
         taken = operands(keys)

@@ -103,8 +103,7 @@ def counts(eqn: Eqn) -> Counts:
 def fits_blas(eqn: Eqn, target: Target) -> bool:
     """Whether BLAS has a routine for the dtype and the batch of a contraction."""
     if target.libraries:
-        fits: bool = _fits_library(eqn)
-        return fits
+        return _fits_library(eqn)
     given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
     return target.routines and given == made and made in ROUTINES
 
