@@ -125,9 +125,7 @@ class _Comparison:
 
     def large_for_both(self) -> tuple[Eqn, dict[Var, Var]] | None:
         """The large loop with the results of both, and which of these are the small one's."""
-        pairs = self._pairs()
-        if pairs is None:
-            return None
+        pairs, lone = self._pairs()
         shared = [self.numbering.fresh() for _ in pairs]
         small = self._body(self.small, dict(zip((one for one, _ in pairs), shared, strict=True)))
         large = self._body(
@@ -141,6 +139,12 @@ class _Comparison:
         values = {number(x, large): x for x in self._values(self.large)}
         results = {one.result: other.result for one, other in pairs}
         results.update(zip(self.small.count, self.large.count, strict=True))
+        for carry in lone:
+            last = values.get(number(carry.out, small))
+            if last is None:
+                return None
+            added = tuple(Var(x.aval) for x in carry.inner)
+            self.large.carry.append(carry._replace(inner=added, out=last))
         stacked = {number(each.out, large): each.result for each in self.large.stacked}
         for each in self.small.stacked:
             wanted = number(each.out, small)
@@ -152,18 +156,23 @@ class _Comparison:
             results[each.result] = stacked[wanted]
         return self.large.rebuilt(), results
 
-    def _pairs(self) -> list[tuple[Carry, Carry]] | None:
-        """The small loop's carries, each with one of the large loop that starts equal."""
+    def _pairs(self) -> tuple[list[tuple[Carry, Carry]], list[Carry]]:
+        """The small loop's carries, each with one of the large loop that starts equal.
+
+        Carries without such a partner are the second result. They may be values that no step
+        reads, which the large loop computes without carrying them.
+        """
         free = list(self.large.carry)
-        pairs = []
+        pairs, lone = [], []
         for one in self.small.carry:
-            start = self._outer(one.init)
-            other = next((c for c in free if self._outer(c.init) == start), None)
-            if other is None or one.result.aval != other.result.aval:
-                return None
-            free.remove(other)
-            pairs.append((one, other))
-        return pairs
+            start = self._outer(one.init), one.result.aval
+            other = next((c for c in free if (self._outer(c.init), c.result.aval) == start), None)
+            if other is None:
+                lone.append(one)
+            else:
+                free.remove(other)
+                pairs.append((one, other))
+        return pairs, lone
 
     def _outer(self, atom: Atom) -> int:
         return self.numbering.of(atom, self.numbering.names)
