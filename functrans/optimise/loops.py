@@ -276,7 +276,7 @@ def prune_in_loops(graph: Graph) -> Graph:
         if read.isdisjoint(eqn.outputs):
             continue
         if is_loop(eqn):
-            eqn = _pruned_loop(Loop(eqn), read)
+            eqn = pruned_loop(Loop(eqn), read)
         elif eqn.primitive is cond_p:
             eqn = _pruned_cond(eqn, read)
         kept.append(eqn)
@@ -284,7 +284,8 @@ def prune_in_loops(graph: Graph) -> Graph:
     return Graph(graph.inputs, kept[::-1], graph.outputs)
 
 
-def _pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
+def pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
+    """A loop without what the results that are read do not need."""
     loop.stacked = [s for s in loop.stacked if s.result in read]
     decides = set() if loop.cond is None else _needed(loop.cond.eqns, loop.cond.outputs)[1]
     alive = [c for c in loop.carry if c.result in read or not decides.isdisjoint(c.inner)]

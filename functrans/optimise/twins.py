@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
-from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked, is_loop
+from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked, is_loop, pruned_loop
 from functrans.optimise.rewrite import Rewriter, bits
 
 Names = dict[Atom, int]
@@ -98,10 +98,13 @@ class _Numbering:
     def enter(self, eqns: Iterable[Eqn], names: Names) -> None:
         """Number the results of equations."""
         for eqn in eqns:
-            operands = tuple(self.of(x, names) for x in eqn.inputs)
-            key = (eqn.primitive, operands, eqn.primitive.keyed(eqn.params))
-            for i, var in enumerate(eqn.outputs):
-                names[var] = self.table.setdefault((key, i), len(self.table))
+            for var in eqn.outputs:
+                # a loop inside also stores residuals, which its other results do not need
+                part = pruned_loop(Loop(eqn), {var}) if is_loop(eqn) else eqn
+                operands = tuple(self.of(x, names) for x in part.inputs)
+                key = (part.primitive, operands, part.primitive.keyed(part.params))
+                place = key, part.outputs.index(var)
+                names[var] = self.table.setdefault(place, len(self.table))
 
     def kind(self, eqn: Eqn) -> Hashable:
         """The key of a loop without its body; two loops are merged only if their keys are equal."""
