@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ops.arrays.known import known_integers
 from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
@@ -199,16 +199,17 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
 
 
 def propagate_into_loops(graph: Graph) -> Graph:
-    """Propagate constants into loops and branches: short integer arrays, often indices.
+    """Propagate constants into loops and branches: numbers, and short integer arrays.
 
     Expects any graph.
-    Leaves no loop or branch with an operand that is a short array of known integers.
+    Leaves no loop with an operand that is a known number, and no loop or branch with one that is a
+    short array of known integers.
     """
     makers = {eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is known_integers}
-    if not makers:
-        return graph
     eqns = []
     for eqn in graph.eqns:
+        if is_loop(eqn) and any(isinstance(x, Literal) for x in eqn.inputs):
+            eqn = _loop_with_numbers(Loop(eqn))
         if not makers.keys().isdisjoint(eqn.inputs):
             if is_loop(eqn):
                 eqn = _loop_with(Loop(eqn), makers)
@@ -221,6 +222,13 @@ def propagate_into_loops(graph: Graph) -> Graph:
 def _inside(maker: Eqn, var: Var) -> Eqn:
     """The equation of a constant, defining its variable in an inner graph."""
     return maker.but(inputs=(), outputs=(var,))
+
+
+def _loop_with_numbers(loop: Loop) -> Eqn:
+    known = [const for const in loop.consts if isinstance(const.outer, Literal)]
+    loop.consts = [const for const in loop.consts if not isinstance(const.outer, Literal)]
+    loop.substitute(*({x: c.outer for c in known for x in c.inner[i : i + 1]} for i in range(2)))
+    return loop.rebuilt()
 
 
 def _loop_with(loop: Loop, makers: Mapping[Any, Eqn]) -> Eqn:
@@ -267,7 +275,7 @@ def prune_in_loops(graph: Graph) -> Graph:
         if read.isdisjoint(eqn.outputs):
             continue
         if is_loop(eqn):
-            eqn = _pruned_loop(Loop(eqn), read)
+            eqn = pruned_loop(Loop(eqn), read)
         elif eqn.primitive is cond_p:
             eqn = _pruned_cond(eqn, read)
         kept.append(eqn)
@@ -275,7 +283,8 @@ def prune_in_loops(graph: Graph) -> Graph:
     return Graph(graph.inputs, kept[::-1], graph.outputs)
 
 
-def _pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
+def pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
+    """A loop without what the results that are read do not need."""
     loop.stacked = [s for s in loop.stacked if s.result in read]
     decides = set() if loop.cond is None else _needed(loop.cond.eqns, loop.cond.outputs)[1]
     alive = [c for c in loop.carry if c.result in read or not decides.isdisjoint(c.inner)]

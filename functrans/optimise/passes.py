@@ -96,10 +96,11 @@ SIMPLIFICATION: tuple[Pass, ...] = (
     Pass(merge_in_loops, "before pruning, which removes the redundant one of two equal operands",
          checks.loops_are_lean),
     Pass(prune_in_loops, "before bodies are simplified, so that dead code takes no time there"),
+    Pass(fold_constants, "before loops, which then see their operands, and before algebra, "
+         "which recognises scalars", checks.has_no_constants),
     Pass(propagate_into_loops, "before bodies are simplified, which can then use these constants"),
     Pass(optimise_inner, "before the graph itself: an operand may lose its last use in a body"),
     Pass(eliminate_dead_code, "before passes that examine each equation", checks.has_no_dead_code),
-    Pass(fold_constants, "before algebra, which recognises scalars", checks.has_no_constants),
     Pass(simplify, "before common subexpressions, which are equal in their simplest form"),
     Pass(merge_equal, "before the second round, which then sees equal operands",
          checks.has_no_duplicates),

@@ -1,12 +1,10 @@
-"""Common subexpression elimination of loops: remove a loop whose results another one computes.
+"""Common subexpression elimination of loops: merge loops that pass through the same states.
 
 A derivative contains its own copy of a loop, which also stores the residuals of each step. If the
 original loop is still in the graph, because other values depend on its result, the copy can replace
-it.
+it: it also computes what the original one stacks.
 
-Copies are found by value numbering: equal numbers mean equal values. Carries with equal initial
-values are assumed to be equal; the assumption holds if their values for the next step are then
-equal, too.
+Copies are found by value numbering: equal numbers mean equal values.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
 
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.optimise.loops import Carry, Loop, Stacked, is_loop
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
+from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked, is_loop, pruned_loop
 from functrans.optimise.rewrite import Rewriter, bits
 
 Names = dict[Atom, int]
@@ -23,10 +21,10 @@ Names = dict[Atom, int]
 
 
 def merge_twins(graph: Graph) -> Graph:
-    """Merge equal loops: remove a loop whose results another one computes, too.
+    """Merge equal loops: remove a loop whose carry another one computes, too.
 
     Expects loops without duplicates, in which equal values have equal equations.
-    Leaves no loop all of whose results another loop computes.
+    Leaves no loop with a carry that another loop computes in all steps.
     """
     while (merged := _merge_one(graph)) is not None:
         graph = merged
@@ -100,10 +98,13 @@ class _Numbering:
     def enter(self, eqns: Iterable[Eqn], names: Names) -> None:
         """Number the results of equations."""
         for eqn in eqns:
-            operands = tuple(self.of(x, names) for x in eqn.inputs)
-            key = (eqn.primitive, operands, eqn.primitive.keyed(eqn.params))
-            for i, var in enumerate(eqn.outputs):
-                names[var] = self.table.setdefault((key, i), len(self.table))
+            for var in eqn.outputs:
+                # a loop inside also stores residuals, which its other results do not need
+                part = pruned_loop(Loop(eqn), {var}) if is_loop(eqn) else eqn
+                operands = tuple(self.of(x, names) for x in part.inputs)
+                key = (part.primitive, operands, part.primitive.keyed(part.params))
+                place = key, part.outputs.index(var)
+                names[var] = self.table.setdefault(place, len(self.table))
 
     def kind(self, eqn: Eqn) -> Hashable:
         """The key of a loop without its body; two loops are merged only if their keys are equal."""
@@ -117,7 +118,7 @@ class _Numbering:
 
 
 class _Comparison:
-    """Whether a large loop computes everything that a small one does."""
+    """Whether a large loop computes the carry of a small one."""
 
     def __init__(self, numbering: _Numbering, small: Loop, large: Loop) -> None:
         self.numbering = numbering
@@ -125,22 +126,25 @@ class _Comparison:
 
     def large_for_both(self) -> tuple[Eqn, dict[Var, Var]] | None:
         """The large loop with the results of both, and which of these are the small one's."""
-        pairs = self._pairs()
-        if pairs is None:
+        shared, small, large = self._carried()
+        if self._conditions_differ(shared):
             return None
-        shared = [self.numbering.fresh() for _ in pairs]
-        small = self._body(self.small, dict(zip((one for one, _ in pairs), shared, strict=True)))
-        large = self._body(
-            self.large, dict(zip((other for _, other in pairs), shared, strict=True))
-        )
         number = self.numbering.of
-        if any(number(one.out, small) != number(other.out, large) for one, other in pairs):
-            return None
-        if self._conditions_differ(shared, pairs):
-            return None
+        partners = {shared[carry]: carry for carry in self.large.carry}
+        pairs = [(c, partners[shared[c]]) for c in self.small.carry if shared[c] in partners]
+        lone = [c for c in self.small.carry if shared[c] not in partners]
         values = {number(x, large): x for x in self._values(self.large)}
         results = {one.result: other.result for one, other in pairs}
         results.update(zip(self.small.count, self.large.count, strict=True))
+        for carry in lone:
+            last = values.get(number(carry.out, small))
+            if last is None:
+                return None
+            inner = tuple(Var(x.aval) for x in carry.inner)
+            values[number(carry.inner[0], small)] = inner[0]
+            self.large.carry.append(carry._replace(inner=inner, out=last))
+        if pairs:
+            self._add_rest(small, values)
         stacked = {number(each.out, large): each.result for each in self.large.stacked}
         for each in self.small.stacked:
             wanted = number(each.out, small)
@@ -152,18 +156,47 @@ class _Comparison:
             results[each.result] = stacked[wanted]
         return self.large.rebuilt(), results
 
-    def _pairs(self) -> list[tuple[Carry, Carry]] | None:
-        """The small loop's carries, each with one of the large loop that starts equal."""
-        free = list(self.large.carry)
-        pairs = []
-        for one in self.small.carry:
-            start = self._outer(one.init)
-            other = next((c for c in free if self._outer(c.init) == start), None)
-            if other is None or one.result.aval != other.result.aval:
-                return None
-            free.remove(other)
-            pairs.append((one, other))
-        return pairs
+    def _add_rest(self, small: Names, values: dict[int, Atom]) -> None:
+        """Let the large loop compute what the small one stacks, from the state that both share."""
+        graph = Graph((), self.small.body, [each.out for each in self.small.stacked])
+        number = self.numbering.of
+        rest = [
+            eqn
+            for eqn in prune(graph).eqns
+            if any(number(x, small) not in values for x in eqn.outputs)
+        ]
+        read = {x for eqn in rest for x in eqn.inputs} | set(graph.outputs)
+        for const in self.small.consts:
+            if const.inner[0] in read and number(const.inner[0], small) not in values:
+                inner = tuple(Var(x.aval) for x in const.inner)
+                values[number(const.inner[0], small)] = inner[0]
+                self.large.consts.append(Const(inner, const.outer))
+        for row in self.small.rows:
+            if row.inner in read and number(row.inner, small) not in values:
+                values[number(row.inner, small)] = var = Var(row.inner.aval)
+                self.large.rows.append(Row(var, row.outer))
+        for eqn in rest:
+            inputs = [x if isinstance(x, Literal) else values[small[x]] for x in eqn.inputs]
+            outputs = [Var(x.aval) for x in eqn.outputs]
+            values.update(zip((small[x] for x in eqn.outputs), outputs, strict=True))
+            self.large.body.append(eqn.but(inputs=inputs, outputs=outputs))
+
+    def _carried(self) -> tuple[dict[Carry, int], Names, Names]:
+        """The numbers of both loops' carries and of their bodies.
+
+        Carries that start equal are assumed to be equal, and told apart if their values for the
+        next step differ, until no more do (partition refinement).
+        """
+        carries = [*self.small.carry, *self.large.carry]
+        kinds: dict[Carry, Hashable] = {c: (self._outer(c.init), c.result.aval) for c in carries}
+        while True:
+            numbers = {kind: self.numbering.fresh() for kind in dict.fromkeys(kinds.values())}
+            shared = {c: numbers[kinds[c]] for c in carries}
+            small, large = self._body(self.small, shared), self._body(self.large, shared)
+            for loop, names in ((self.small, small), (self.large, large)):
+                kinds |= {c: (shared[c], self.numbering.of(c.out, names)) for c in loop.carry}
+            if len(set(kinds.values())) == len(numbers):
+                return shared, small, large
 
     def _outer(self, atom: Atom) -> int:
         return self.numbering.of(atom, self.numbering.names)
@@ -172,28 +205,22 @@ class _Comparison:
         """The value numbers of a loop's body."""
         names: Names = {const.inner[0]: self._outer(const.outer) for const in loop.consts}
         for carry in loop.carry:
-            known = shared.get(carry)
-            names[carry.inner[0]] = self.numbering.fresh() if known is None else known
+            names[carry.inner[0]] = shared[carry]
         for row in loop.rows:
             key = ("row", self._outer(row.outer))
             names[row.inner] = self.numbering.table.setdefault(key, len(self.numbering.table))
         self.numbering.enter(loop.body, names)
         return names
 
-    def _conditions_differ(
-        self, shared: Sequence[int], pairs: Sequence[tuple[Carry, Carry]]
-    ) -> bool:
+    def _conditions_differ(self, shared: dict[Carry, int]) -> bool:
         """Whether two while loops have different conditions."""
         if self.small.cond is None or self.large.cond is None:
             return False
         answers = []
-        for loop, side in ((self.small, 0), (self.large, 1)):
+        for loop in (self.small, self.large):
             assert loop.cond is not None
             names: Names = {const.inner[1]: self._outer(const.outer) for const in loop.consts}
-            names.update((carry.inner[1], self.numbering.fresh()) for carry in loop.carry)
-            names.update(
-                (pair[side].inner[1], number) for pair, number in zip(pairs, shared, strict=True)
-            )
+            names.update((carry.inner[1], shared[carry]) for carry in loop.carry)
             self.numbering.enter(loop.cond.eqns, names)
             answers.append([self.numbering.of(x, names) for x in loop.cond.outputs])
         return answers[0] != answers[1]

@@ -142,7 +142,7 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
     ones = cast(cotangent.whole_mask(), dtype=cotangent.value.dtype)
     counts = primitive.transpose(ones, *operands, **eqn.params)
     return [
-        None if total is None else cotangent._replace(mask=count > 0, value=total)
+        None if total is None else cotangent.summed(count > 0, total)
         for total, count in zip(totals, counts, strict=True)
     ]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans.ir.evaluate import evaluate
-from functrans.optimise.loops import merge_in_loops, prune_in_loops
+from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
 from functrans.optimise.twins import merge_twins
 from tests.ir.written import graph, is_graph
 
@@ -74,6 +74,23 @@ def test_a_value_that_is_stacked_twice():
         A, XS,
         body=slim,
     )  # fmt: skip
+
+
+def test_an_operand_that_is_a_number():
+    body = graph("{ p:f64[], c:f64[], x:f64[] ->\n d = multiply c p\n e = add d x\n return e, p }")
+    slim = graph(
+        "{ c:f64[], x:f64[] ->\n d = multiply c 2.0:f64\n e = add d x\n return e, 2.0:f64 }"
+    )
+    made = graph(
+        f"{{ a:f64[], xs:f64[3] ->\n r, ys = {scan(1, 1)} 2.0:f64 a xs\n return r, ys }}", body=body
+    )
+    check(
+        propagate_into_loops,
+        made,
+        f"{{ a:f64[], xs:f64[3] ->\n r, ys = {scan(0, 1)} a xs\n return r, ys }}",
+        *(A, XS),
+        body=slim,
+    )
 
 
 def test_what_nobody_reads():

@@ -38,11 +38,39 @@ def hoisted(w, v, xs):
     return np.sum(np.exp(h @ v))
 
 
+def overwritten(w, v, xs):
+    """No step reads the first carry of the one before: the copy does not carry it (Sinkhorn).
+
+    Both start equal; which one the copy has shows in what becomes of them.
+    """
+
+    def step(c, x):
+        columns = np.log1p(np.sum(np.exp(w - c[1]), axis=1))
+        return (columns, np.log1p(np.sum(np.exp(w - columns[:, None]), axis=0)) + x[0]), None
+
+    (columns, rows), _ = lax.scan(step, (v[:, 0],) * 2, xs)
+    return np.sum(np.exp(w - columns[:, None] - rows) * w)
+
+
+def each_its_own(w, v, xs):
+    """The loop stacks determinants, and the copy the inverses that gradients of solutions take."""
+
+    def step(h, x):
+        matrix = w + np.diag(3.0 + np.sin(h))
+        return np.linalg.solve(matrix, x), np.linalg.slogdet(matrix)[1]
+
+    h, logs = lax.scan(step, np.zeros(4), xs[:, 0])
+    return np.exp(np.sum(logs) / 10) * np.sum(np.exp(h @ v))
+
+
 def loops(graph):
     return [eqn for eqn in graph.eqns if eqn.primitive.name in LOOPS]
 
 
-@pytest.mark.parametrize("function", [classifier, rows_too, newton, hoisted])
+@pytest.mark.parametrize(
+    "function",
+    [classifier, rows_too, newton, hoisted, overwritten, each_its_own],
+)
 def test_one_loop_forward_and_one_back(function):
     graph = trace(value_and_grad(function, argnums=(0, 1)))(W, V, XS)
     assert len(loops(graph)) == 3

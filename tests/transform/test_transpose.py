@@ -102,6 +102,22 @@ def test_a_mask_goes_through_sums():
     np.testing.assert_array_equal(back, [1.0, 0.0, -1.0])
 
 
+def test_sums_of_masked_elements_need_no_mask():
+    """They are 0 where no element was chosen: masks are not summed for the result alone."""
+
+    def pairs(x, i, j):
+        gaps = np.sum((x[i] - x[j]) ** 2, axis=1)
+        return np.sum(np.where(gaps < 2.0, np.sqrt(gaps), 0.0))
+
+    x = RNG.standard_normal((5, 3))
+    i, j = np.triu_indices(5, 1)
+    text = str(jit(grad(pairs)).lower(x, i, j).graph())
+    assert text.count("scatter_add[") == 2
+    step = 1e-6 * RNG.standard_normal(x.shape)
+    found = np.vdot(jit(grad(pairs))(x, i, j), step)
+    np.testing.assert_allclose(found, (pairs(x + step, i, j) - pairs(x - step, i, j)) / 2)
+
+
 def test_what_has_no_transpose_is_refused():
     made = graph("{ x:f64[3] ->\n y = sin x\n return y }")
     with pytest.raises(NotDifferentiableError, match="sin has no transpose"):

@@ -150,9 +150,12 @@ def work_along_axes(graph: Graph, target: Target) -> dict[int, int]:
 
 
 def folded_along_rows(graph: Graph, target: Target) -> set[Shape]:
-    """The shapes of operands that are reduced along the last axis."""
+    """The shapes of operands that are reduced along the last axis, and not to a single number.
+
+    Vectors of the sum of all elements can be along any axis.
+    """
     return {
         eqn.inputs[0].aval.shape
         for eqn in graph.eqns
-        if emitted(eqn, target) is None and pattern(eqn).folds_rows
+        if eqn.outputs[0].aval.size > 1 and emitted(eqn, target) is None and pattern(eqn).folds_rows
     }

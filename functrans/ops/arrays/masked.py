@@ -19,15 +19,17 @@ class Masked(NamedTuple):
     """A cotangent that is ``value`` where ``mask`` holds, and 0 elsewhere whatever ``value`` is.
 
     ``zero_outside(mask, value)`` applies the mask. ``complement`` is its inverse, if that is known.
+    ``is_applied``: ``value`` is a sum of masked elements, and is 0 outside already.
     """
 
     mask: Any
     value: Any
     zero_outside: Any
     complement: Any = None
+    is_applied: bool = False
 
     def apply(self) -> Any:
-        return self.zero_outside(self.mask, self.value)
+        return self.value if self.is_applied else self.zero_outside(self.mask, self.value)
 
     def whole_mask(self) -> Any:
         """The mask in the shape of the value."""
@@ -36,8 +38,13 @@ class Masked(NamedTuple):
     def over(self, value: Any) -> Masked:
         """The same mask applied to another value; masks combine if that value is masked itself."""
         if isinstance(value, Masked):
-            return value._replace(mask=self.mask & value.mask, complement=None)
-        return self._replace(value=value)
+            mask = self.mask & value.mask
+            return value._replace(mask=mask, complement=None, is_applied=False)
+        return self._replace(value=value, is_applied=False)
+
+    def summed(self, mask: Any, value: Any) -> Masked:
+        """A sum of these elements with the mask applied: 0 where the mask is false for all."""
+        return self._replace(mask=mask, value=value, complement=None, is_applied=True)
 
 
 def applied(cotangent: Any) -> Any:
@@ -52,7 +59,7 @@ def masked_sum_to(cotangent: Masked, shape: Shape) -> Masked:
         return cotangent
     mask = cotangent.whole_mask()
     total = sum_to(cotangent._replace(mask=mask).apply(), shape)
-    return cotangent._replace(mask=_any_to(mask, shape), value=total, complement=None)
+    return cotangent.summed(_any_to(mask, shape), total)
 
 
 def _any_to(mask: Any, shape: Shape) -> Any:
@@ -68,6 +75,5 @@ def added(x: Any, y: Any) -> Any:
             return x.over(x.value + y.value)
         if x.value is y.value and (x.complement is y.mask or y.complement is x.mask):
             return x.value
-        value = x.apply() + y.apply()
-        return x._replace(mask=x.mask | y.mask, value=value, complement=None)
+        return x.summed(x.mask | y.mask, x.apply() + y.apply())
     return applied(x) + applied(y)

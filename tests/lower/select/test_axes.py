@@ -69,4 +69,4 @@ def test_what_is_summed_along_its_rows():
         b = reduce_max[axes=(0,)] y
         c = reduce_sum[axes=(0, 1)] y
         return a, b, c }""")
-    assert done_by(folded_along_rows, made) == {(30, 40), (5, 6)}
+    assert done_by(folded_along_rows, made) == {(30, 40)}

@@ -173,3 +173,14 @@ def test_their_elements_are_loaded_as_neighbours():
     x, e = np.ones((3000, 16, 4)), np.ones((3000, 16, 1))
     schedule = jit(lambda x, e: np.sum(x * e, 0)).lower(x, e).schedule()
     assert "for j in 0..16 by" in schedule
+
+
+def test_a_sum_of_all_elements_leaves_the_last_axis_to_vectors():
+    def total(x):
+        rows = np.exp(x).swapaxes(0, 1)
+        _, out = lax.scan(lambda c, r: (c + r, c * r), np.zeros((4, 16)), rows)
+        return np.mean(out * out)
+
+    x = RNG.standard_normal((4, 130, 16))
+    assert "[i, 1, 1] =" not in jit(total).lower(x).schedule()
+    np.testing.assert_allclose(jit(total)(x), total(x), rtol=1e-12)
