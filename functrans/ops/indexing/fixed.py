@@ -58,7 +58,7 @@ def _transpose_pick(ct: Any, x: Any, *, axis: int, positions: Positions) -> list
     return [scatter_add(nothing, move_axis(ct, axis, 0), at, axes=(axis,), unique=False)]
 
 
-pick = primitive(
+pick: Primitive = primitive(
     "pick",
     infer=_infer_pick,
     numpy=lambda x, *, axis, positions: x[_along(axis, positions)],
