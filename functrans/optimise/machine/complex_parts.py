@@ -42,8 +42,10 @@ from functrans.optimise.conditions import has_complex
 from functrans.optimise.machine.complex_products import (
     FEWEST_TERMS,
     LEAST_WORK,
+    is_small,
     of_matrices,
     operand,
+    with_vector,
 )
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
@@ -156,10 +158,11 @@ def _results(
 
     for eqn in graph.eqns:
         found: Any = None
-        if eqn.primitive is dot_general and eqn.outputs[0] in needed:
-            if is_complex(eqn.inputs[0].aval.dtype):
-                with at_source_of(eqn):
-                    origins = [_origin(atom, read, graph.makers) for atom in eqn.inputs]
+        if in_place and eqn.primitive is dot_general and is_complex(eqn.inputs[0].aval.dtype):
+            origins = [_origin(atom, read, graph.makers) for atom in eqn.inputs]
+            with at_source_of(eqn):
+                found = _of_stored_matrix(eqn, origins)
+                if found is None and eqn.outputs[0] in needed:
                     found = _of_matrices(eqn, origins)
         elif in_place and eqn.primitive in (reduce_sum, cumsum):
             with at_source_of(eqn):
@@ -215,6 +218,22 @@ def _origin(atom: Atom, read: Callable[[Atom], Any], makers: Mapping[Atom, Eqn])
     return _Origin(read(atom), order, conjugated)
 
 
+def _of_stored_matrix(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
+    """The product of a matrix in memory and a vector."""
+    ranks = [len(origin.order) for origin in origins]
+    if sorted(ranks) != [1, 2] or len(eqn.params["contract"][0]) != 1:
+        return None
+    of_matrix = ranks.index(2)
+    matrix, vector = origins[of_matrix], origins[1 - of_matrix]
+    if matrix.value.stored is None or is_small(eqn.inputs[of_matrix].aval.shape):
+        return None
+    axis = matrix.order[eqn.params["contract"][of_matrix][0]]
+    differ = matrix.conjugated != vector.conjugated
+    factor = vector.value.pair
+    result = with_vector(matrix.value.stored, _conjugate(factor) if differ else factor, axis)
+    return _conjugate(result) if matrix.conjugated else result
+
+
 def _of_matrices(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
     """The product of large matrices, or stacks of them; zeros of a real one are left out later."""
     size = counts(eqn)
@@ -230,6 +249,10 @@ def _of_matrices(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
         axes.append([tuple(order[axis] for axis in kind) for kind in (own.contract, own.batch)])
     contract, batch = zip(*axes, strict=True)
     return of_matrices(*operands, contract=contract, batch=batch)
+
+
+def _conjugate(x: Pair) -> Pair:
+    return Pair(x.re, -x.im)
 
 
 def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:

@@ -144,9 +144,13 @@ WITH_VECTORS = {
 
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
 @pytest.mark.parametrize("name", WITH_VECTORS)
-def test_a_matrix_times_a_vector(name, dtype):
+def test_a_stored_matrix_is_multiplied_by_a_vector_as_it_lies(name, dtype):
     z, v, u = (x.astype(dtype) for x in (BIG, BIG[0], BIG[:, 0]))
     function = WITH_VECTORS[name]
+    graph = legalised(trace(function)(z, v, u), CPU)
+    read = [x.aval.shape for eqn in graph.eqns if "dot" in eqn.primitive.name for x in eqn.inputs]
+    assert (90, 600) in read
+    assert (90, 300) not in read
     for order in "CF":
         found = jit(function)(np.asarray(z, order=order), v, u)
         tolerance = 1e-12 if dtype == np.complex128 else 1e-4
