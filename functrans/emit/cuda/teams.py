@@ -18,15 +18,13 @@ def special_register(name: str) -> Code:
     return code
 
 
-def barrier(site: Site) -> Any:
+def barrier(site: Site) -> None:
     site.call("llvm.nvvm.barrier0", site.ir.VoidType())
-    return site.nothing()
 
 
-def warp_barrier(site: Site) -> Any:
+def warp_barrier(site: Site) -> None:
     everyone = site.constant(site.integer(32), -1)
     site.call("llvm.nvvm.bar.warp.sync", site.ir.VoidType(), everyone)
-    return site.nothing()
 
 
 INDEX, DOWN, XOR = 0, 2, 3

@@ -88,7 +88,7 @@ def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
     if kernel.team != 1 or kernel.scratch or not kernel.band:
         return None
     loop = kernel.band[-1]
-    body = tuple(map(_in_one_loop, loop.body))
+    body = tuple(unblocked(x) if isinstance(x, Reduce) else x for x in loop.body)
     sums = [each for each in body if isinstance(each, Reduce)]
     if any(each.start is not ZERO for each in kernel.band) or not _is_plain(body):
         return None
@@ -129,10 +129,6 @@ def _longest(statement: Reduce) -> int:
 def _extent(loop: tuple[Scalar, Scalar, Scalar]) -> int:
     """The most iterations of a loop; 0 if that is not known."""
     return loop[0].attribute[2] or 0
-
-
-def _in_one_loop(statement: Statement) -> Statement:
-    return unblocked(statement) if isinstance(statement, Reduce) else statement
 
 
 def _is_plain(body: Body) -> bool:

@@ -40,13 +40,11 @@ def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
     Calls, and nests that determine their threads themselves, are kernels already.
     """
     apart = chain.from_iterable(map(with_calls_apart, nests))
-    for (turns, is_done), group in groupby(apart, lambda nest: (nest.turns, _is_done(nest))):
+    for (turns, is_done), group in groupby(
+        apart, lambda nest: (nest.turns, nest.team > 0 or isinstance(nest.body[0], Call))
+    ):
         run = list(group)
         yield from run if is_done else _kernels(run, turns, target)
-
-
-def _is_done(nest: Nest) -> bool:
-    return nest.team > 0 or isinstance(nest.body[0], Call)
 
 
 def _kernels(nests: Sequence[Nest], around: tuple[Scalar, ...], target: Target) -> Iterator[Nest]:

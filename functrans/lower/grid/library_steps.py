@@ -34,7 +34,8 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
         after = [each for body in bodies[number:] for each in body]
         assert not carries_values(before, after, set()), "a number is kept across a call"
     users = Counter(row for body in bodies for row in _used(body))
-    scratch = {row for row in nest.scratch if users[row] == 1 and not _calls_use(nest.body, row)}
+    of_calls = {row for call in _calls(nest.body) for row in (*call.reads, *call.writes)}
+    scratch = {row for row in nest.scratch if users[row] == 1 and row not in of_calls}
     return [
         replace(
             nest,
@@ -49,10 +50,6 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
 
 def _calls(body: Sequence[Statement]) -> list[Call]:
     return [each for each in walk(body) if isinstance(each, Call)]
-
-
-def _calls_use(body: Sequence[Statement], row: Buffer) -> bool:
-    return any(row in (*call.reads, *call.writes) for call in _calls(body))
 
 
 def _used(body: Sequence[Statement]) -> set[Buffer]:

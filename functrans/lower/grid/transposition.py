@@ -310,7 +310,8 @@ class _Tiling:
             return deal(thread, one, self.threads)
         one_by_one = (For(number, ZERO, const(count, INDEX), one),)
         body: Body = one_by_one
-        if self._is_often_whole() and self.each * self._work() <= self.grid.largest_strip:
+        is_often_whole = self.height >= self.tall and self.width >= self.wide
+        if is_often_whole and self.each * self._work() <= self.grid.largest_strip:
             try:
                 together = self._lanes(thread, list(range(count)), strip)
             except NotUniform:
@@ -352,9 +353,6 @@ class _Tiling:
         if self.width % self.wide:
             conditions.append((self.column_block + 1) * self.wide <= self.columns.stop)
         return self._all(conditions)
-
-    def _is_often_whole(self) -> bool:
-        return self.height >= self.tall and self.width >= self.wide
 
     def _all(self, conditions: Sequence[Scalar]) -> Scalar:
         return self.simplify(reduce(lambda x, y: x & y, conditions, TRUE))

@@ -61,7 +61,7 @@ def _left_by_an_exit(
 ) -> tuple[ProgramLoop, list[Statement], Body] | None:
     """A loop of unknown length, with the statements around it, if iterations are counted."""
     name = loop.stop if isinstance(loop, For) else _induction_variable(loop)
-    places = [number for number, each in enumerate(before) if _declares(each, name)]
+    places = [i for i, each in enumerate(before) if isinstance(each, Let) and name in each.targets]
     if name is None or not places:
         return None
     (place,) = places
@@ -88,10 +88,6 @@ def _left_by_an_exit(
         return None
     rest = _replaced(after, name, load(count, ()))
     return ProgramLoop(turn, test, body, exit), [*before[:place], *first, *between], rest
-
-
-def _declares(statement: Statement, name: Scalar | None) -> bool:
-    return isinstance(statement, Let) and name in statement.targets
 
 
 def _induction_variable(loop: While) -> Scalar | None:

@@ -155,7 +155,7 @@ class NestBuilder:
         self._rows = {}
         self._contracted = set()
         self._named = set()
-        self._contract_all(nest, nest, ())
+        self._contract_all(nest, ())
         units = list(self._pieces_of_nest(nest))
         scratch = tuple(row for row, _ in self._rows.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
@@ -173,14 +173,14 @@ class NestBuilder:
 
     # -- where the values of a nest live ------------------------------------------------------
 
-    def _contract_all(self, nest: Loop, loop: Loop, path: tuple[Loop, ...]) -> None:
+    def _contract_all(self, loop: Loop, path: tuple[Loop, ...]) -> None:
         path = (*path, loop)
         for child in loop.children:
             if isinstance(child, Loop):
-                self._contract_all(nest, child, path)
+                self._contract_all(child, path)
                 continue
             if not child.output:
-                self._contract(nest, child, path)
+                self._contract(child, path)
             if child in self._contracted or self._is_read_inside(loop, child):
                 self._named.add(child)
 
@@ -192,7 +192,7 @@ class NestBuilder:
             return False  # not measured
         return any(each in loop.roots for each in self.readers.get(root.target, ()))
 
-    def _contract(self, nest: Loop, root: Root, path: tuple[Loop, ...]) -> None:
+    def _contract(self, root: Root, path: tuple[Loop, ...]) -> None:
         """Contract a value that only its nest reads: to locals, or else to a row."""
         readers = self.readers.get(root.target, ())
         shared = 0

@@ -136,7 +136,7 @@ def _packing_blocks(
     across = min(lines // (3 * max(rows, limits.fewest_packed)), most)
     across = _even(panels, max(across, 1))
     depth = min(max(lines // across - rows, limits.fewest_packed), deepest)
-    depth = _depth_within(size.terms, depth)
+    depth = _length(size.terms, -(-size.terms // depth))
     stretches = -(-size.terms // depth)
     return Blocks(height, width, depth, stretches, tiles, across, packs=True)
 
@@ -296,11 +296,6 @@ def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: 
     """
     longest = max(depth_bytes // itemsize, limits.panel_bytes // line)
     return _length(terms, max(round(terms / longest), 1))
-
-
-def _depth_within(terms: int, most: int) -> int:
-    """The terms of a stretch, at most a number."""
-    return _length(terms, -(-terms // most))
 
 
 def _length(terms: int, stretches: int) -> int:

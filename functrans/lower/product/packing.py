@@ -109,11 +109,6 @@ class Operand:
         """Whether vectors along terms have fewer strided loads than those along lines."""
         return gaps(self.factor, self.counter) <= gaps(self.factor, self.loops[-1])
 
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether elements are plain loads from an array."""
-        return self.factor.op == "load"
-
     def is_dense(self, loop: Scalar) -> bool:
         """Whether elements are plain loads that are contiguous along a loop."""
         return is_dense(self.factor, loop)

@@ -130,7 +130,7 @@ class Storage:
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand in place, and not a packed copy."""
         few = self.blocks.panels <= self.limits.few_panels
-        return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
+        return self.left.is_dense(self.left.counter) or (few and self.left.factor.op == "load")
 
     @property
     def is_direct(self) -> bool:

@@ -149,7 +149,7 @@ def streams(loops: Sequence[Loop], readers: Readers, target: Target) -> Iterator
     """Nests in a valid order, some of them grouped into streams."""
     rest = list(loops)
     while rest:
-        stream, taken, moved = _begun(rest, target)
+        stream, taken, moved = _begun(rest)
         if stream is None or not _is_worth_it(stream, readers, target):
             yield rest.pop(0)
             continue
@@ -159,7 +159,7 @@ def streams(loops: Sequence[Loop], readers: Readers, target: Target) -> Iterator
         rest = rest[taken:]
 
 
-def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, list[Loop]]:
+def _begun(loops: Sequence[Loop]) -> tuple[Stream | None, int, list[Loop]]:
     """The longest stream that starts with the first nest, its end, and the nests in between."""
     first = next(iter(loops[0].roots))
     if not isinstance(first, Contraction) or len(first.sides[1]) != 1:

@@ -75,10 +75,6 @@ def _batch_transpose(operands: Any, axes: Any, *, permutation: tuple[int, ...]) 
     return transpose(x, permutation=(0, *(p + 1 for p in permutation))), 0
 
 
-def _pull_transpose(read: Any, index: Any, x: Aval, *, permutation: tuple[int, ...]) -> Any:
-    return read(0, tuple(index[i] for i in inverse(permutation)))
-
-
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes another."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
@@ -114,7 +110,7 @@ transpose_p = primitive(
     transpose=[lambda ct, x, *, permutation: transpose(ct, permutation=inverse(permutation))],
     transpose_moves=True,
     batch=_batch_transpose,
-    pull=_pull_transpose,
+    pull=lambda read, at, x, *, permutation: read(0, tuple(at[i] for i in inverse(permutation))),
     stores=True,
     samples=cases(
         ((2, 3), {"permutation": (1, 0)}), ((2, 3, 4), {"permutation": (2, 0, 1)}),

@@ -167,7 +167,11 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
                 steps *= int(extent.attribute) if extent.op == "const" else 1
     cost = sum(node.dtype != INDEX and bool(node.args) and node.op != "probe" for node in nodes)
     times = Counter(number for number, _ in reads)
-    moving = {number for number, position in reads if _is_from_data(position)}
+    moving = {
+        number
+        for number, position in reads
+        if any(node.op == "probe" for node in postorder(position))
+    }
     counts = tuple(max(times[number], 1) for number in range(len(avals)))
     by_data = tuple(number in moving for number in range(len(avals)))
     slow = cost == 1 and any(node.op in SLOW for node in nodes)
@@ -201,7 +205,3 @@ def _folds_rows(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> boo
     if len(last) == 1 and not bound.isdisjoint(last):
         return True
     return len(last) == shape[-1] and all(i.op == "const" for i in last)
-
-
-def _is_from_data(position: Index) -> bool:
-    return any(node.op == "probe" for node in postorder(position))

@@ -127,7 +127,7 @@ def elementwise(
         name,
         infer=infer,
         numpy=numpy,
-        jvp=linear_jvp if linear and jvp is None else _on_arrays(jvp, len(domains)),
+        jvp=linear_jvp if linear and jvp is None else _on_arrays(jvp),
         transpose=diagonal_transpose if linear else None,
         linear=linear,
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
@@ -195,7 +195,7 @@ def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:
         ) from None
 
 
-def _on_arrays(rule: Any, arity: int) -> Any:
+def _on_arrays(rule: Any) -> Any:
     """A jvp rule for arrays from rules for elements: contributions are summed, and broadcast."""
     if rule is None or isinstance(rule, (NotDifferentiable, Piecewise)):
         return rule

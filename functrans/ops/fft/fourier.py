@@ -67,10 +67,6 @@ def _infer_fft(x: Aval, *, axis: int, inverse: bool, norm: str) -> Aval:
     return x.update()
 
 
-def _fft(x: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
-    return (np.fft.ifft if inverse else np.fft.fft)(x, axis=axis, norm=norm)
-
-
 def _sample(axis: int, inverse: bool, norm: str = "backward", **more: Any) -> dict[str, Any]:
     return {"axis": axis, "inverse": inverse, "norm": norm, **more}
 
@@ -78,7 +74,7 @@ def _sample(axis: int, inverse: bool, norm: str = "backward", **more: Any) -> di
 fft_p: Primitive = primitive(
     "fft",
     infer=_infer_fft,
-    numpy=_fft,
+    numpy=lambda x, *, inverse, **params: (np.fft.ifft if inverse else np.fft.fft)(x, **params),
     linear=LINEAR,
     sparsity=lambda x, **params: along(x, x.aval, params["axis"]),
     transpose=[lambda ct, x, **params: fft_p(ct, **params)],

@@ -50,14 +50,6 @@ def _infer_pick(x: Aval, *, axis: int, positions: Positions) -> Aval:
     return x.update(shape=_replaced(x.shape, axis, len(positions)))
 
 
-def _batch_pick(operands: Any, axes: Any, *, axis: int, positions: Positions) -> tuple[Any, int]:
-    return pick(move_axis(operands[0], axes[0], 0), axis=axis + 1, positions=positions), 0
-
-
-def _pull_pick(read: Any, index: Any, x: Aval, *, axis: int, positions: Positions) -> Any:
-    return read(0, _replaced(index, axis, entry(positions, index[axis])))
-
-
 def _transpose_pick(ct: Any, x: Any, *, axis: int, positions: Positions) -> list[Any]:
     nothing = absent(x.shape, ct.dtype)
     if len({*positions}) == len(positions):
@@ -66,15 +58,19 @@ def _transpose_pick(ct: Any, x: Any, *, axis: int, positions: Positions) -> list
     return [scatter_add(nothing, move_axis(ct, axis, 0), at, axes=(axis,), unique=False)]
 
 
-pick = primitive(
+pick: Primitive = primitive(
     "pick",
     infer=_infer_pick,
     numpy=lambda x, *, axis, positions: x[_along(axis, positions)],
     linear=LINEAR,
     transpose=_transpose_pick,
     transpose_adds=True,
-    batch=_batch_pick,
-    pull=_pull_pick,
+    batch=lambda operands, axes, *, axis, positions: (
+        pick(move_axis(operands[0], axes[0], 0), axis=axis + 1, positions=positions), 0,
+    ),
+    pull=lambda read, index, x, *, axis, positions: read(
+        0, _replaced(index, axis, entry(positions, index[axis]))
+    ),
     stores=True,
     samples=cases(
         ((4,), {"axis": 0, "positions": (2, 0, 3, 1)}),

@@ -88,9 +88,9 @@ def solved_from_left(a: Any, x: Any, *, lower: bool, unit_diagonal: bool) -> Any
     return triangular_solve(a, x, lower=lower, transpose_a=False, unit_diagonal=unit_diagonal)
 
 
-def solved_from_right(x: Any, a: Any, *, lower: bool) -> Any:
-    """``x a^-1`` for triangles."""
-    options = {"lower": lower, "transpose_a": True, "unit_diagonal": False}
+def solved_from_right(x: Any, a: Any) -> Any:
+    """``x a^-1`` for upper triangles."""
+    options = {"lower": False, "transpose_a": True, "unit_diagonal": False}
     return transposed(triangular_solve(a, transposed(x), **options))
 
 
@@ -103,7 +103,7 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
     corner = columns_of(rows_of(moved, 0, k), 0, k)
 
     inner = solved_from_left(square, corner, lower=True, unit_diagonal=True)
-    inner = solved_from_right(inner, square, lower=False)
+    inner = solved_from_right(inner, square)
     below = triangle(inner, lower=True, unit_diagonal=True)
     strict = triangle(square, lower=True, unit_diagonal=True)
     d_lower = product(strict, below) + below
@@ -111,7 +111,7 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
     change = d_lower + d_upper
     if m > k:
         rest = rows_of(moved, k, m) - product(rows_of(factors, k, m), d_upper)
-        change = above(change, solved_from_right(rest, square, lower=False))
+        change = above(change, solved_from_right(rest, square))
     if n > k:
         rest = columns_of(moved, k, n) - product(d_lower, columns_of(factors, k, n))
         change = beside(change, solved_from_left(square, rest, lower=True, unit_diagonal=True))

@@ -51,7 +51,7 @@ def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[
     k = min(m, n)
     left, square = columns_of(q, 0, k), columns_of(rows_of(r, 0, k), 0, k)
 
-    moved = solved_from_right(columns_of(da, 0, k), square, lower=False)
+    moved = solved_from_right(columns_of(da, 0, k), square)
     inner = product(adjoint(left), moved)
     turn = _skew(inner)
     # the part of `moved` orthogonal to the columns is unchanged

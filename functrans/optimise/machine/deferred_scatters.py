@@ -163,12 +163,9 @@ def _needed(scatter: Eqn, producers: Producers) -> set[Eqn] | None:
         eqn = producers.get(waiting.pop())
         if eqn is None or eqn in found:
             continue
-        if len(found) > MOST_NEEDED or not _is_cheap(eqn):
+        is_cheap = eqn.primitive.scalar is not None or eqn.primitive in MOVES
+        if len(found) > MOST_NEEDED or not is_cheap:
             return None
         found.add(eqn)
         waiting += eqn.inputs
     return found
-
-
-def _is_cheap(eqn: Eqn) -> bool:
-    return eqn.primitive.scalar is not None or eqn.primitive in MOVES

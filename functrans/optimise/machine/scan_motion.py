@@ -256,7 +256,9 @@ def _accumulations(loop: Loop, limits: Motion) -> list[Sum]:
     for carry in loop.carry:
         value = _addend(carry, makers, uses)
         terms = [] if value is None else _terms(value, makers, uses, most)
-        are_few = len(terms) <= limits.most_addends or all(map(_scatters, terms))
+        are_few = len(terms) <= limits.most_addends or all(
+            term.reduction.primitive is scatter_add for term in terms
+        )
         own = carry.inner[0]
         if terms and are_few and all(_may_be_moved(term, own, makers, invariant) for term in terms):
             found.append(Sum(carry, terms))
@@ -306,10 +308,6 @@ def _may_be_moved(
     if eqn.outputs[0].aval.size != own.aval.size:
         return False
     return not any(isinstance(x, Literal) or x in invariant for x in eqn.inputs)
-
-
-def _scatters(term: Term) -> bool:
-    return term.reduction.primitive is scatter_add
 
 
 def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:

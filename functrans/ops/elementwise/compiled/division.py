@@ -70,7 +70,7 @@ def _function(dtype: np.dtype[Any], divisor: int | None, is_remainder: bool) -> 
 # -- by an instruction -----------------------------------------------------------------------------
 
 
-def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+def _harmless(y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """The divisor with 1 in place of -1 and 0, and the conditions that it was 0, or -1.
 
     Division by 0 traps, and so does that of the least integer by -1.
@@ -81,14 +81,14 @@ def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 
 def _divided(x: Scalar, y: Scalar) -> Scalar:
-    divisor, zero, minus_one = _harmless(x, y)
+    divisor, zero, minus_one = _harmless(y)
     truncated = idiv(x, divisor)
     moved = where(_rounds_up(irem(x, divisor), y), truncated - 1, truncated)
     return where(zero, 0, where(minus_one, -x, moved))
 
 
 def _remainder_of_division(x: Scalar, y: Scalar) -> Scalar:
-    divisor, zero, _ = _harmless(x, y)
+    divisor, zero, _ = _harmless(y)
     truncated = irem(x, divisor)
     return where(zero, 0, where(_rounds_up(truncated, y), truncated + y, truncated))
 

@@ -118,10 +118,6 @@ def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
 
-def by_minors(limits: Matrices) -> int:
-    return limits.largest_of_minors
-
-
 solve = by_size(written_out.solve, lapack.solve)
 triangular_solve = by_size(
     written_out.triangular_solve,
@@ -134,7 +130,7 @@ inv = by_size(written_out.inv, lapack.inv, largest_inverted)
 det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
-cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
+cofactor = by_size(written_out.cofactor, lapack.cofactor, lambda limits: limits.largest_of_minors)
 eigh = of_something(across_lanes(implicit_ql.spectrum, in_parts.eigh, _most_rows))
 eigvalsh = of_something(across_lanes(implicit_ql.spectrum, in_parts.eigvalsh, _most_rows))
 svd = of_something(blocked(composed.svd_by_qr, in_parts.svd, _is_of_triangle))
