@@ -1,7 +1,8 @@
 """Device code for arithmetic: each operation as LLVM instructions, inlined at the call.
 
-Only instructions that NVVM accepts for all architectures are used: it has no `freeze`, for
-instance.
+Without a driver, Numba does not compile calls of device functions, so that all of these are
+intrinsics. Only instructions that NVVM accepts for all architectures are used; it has no `freeze`,
+for instance.
 """
 
 from __future__ import annotations
