@@ -43,7 +43,7 @@ PARTS = {
 
 REPORTED = (
     "numpy", "scipy", "numba", "llvmlite", "optree", "opt_einsum", "ml_dtypes", "cuda-core",
-    "cuda-bindings", "cuda-pathfinder", "nvmath-python", "nvidia-nvjitlink",
+    "cuda-bindings", "cuda-pathfinder", "numba-cuda", "nvmath-python", "nvidia-nvjitlink",
     *PARTS.values(), "torch", "cupy-cuda13x", "jax", "jaxlib", "triton",
 )  # fmt: skip
 

@@ -85,7 +85,7 @@ def absolute(build: Any, x: Value) -> Value:
     kind = _common(x, x)
     x = converted(build, x, kind)
     if kind in FLOATS:
-        return Value(kind, numbers.libdevice("__nv_fabs")(Site(build, (kind,), kind), x.llvm))
+        return Value(kind, numbers.libdevice("__nv_fabs")(Site(None, build, (kind,), kind), x.llvm))
     if kind == "uint64":
         return x
     negative = build.icmp_signed("<", x.llvm, x.llvm.type(0))
@@ -98,7 +98,7 @@ def converted(build: Any, x: Value, kind: str) -> Value:
         return x
     if x.kind not in CASTS | {"bool"} or (x.kind in FLOATS and kind not in FLOATS):
         raise NotDefined
-    target = Site(build, (), kind).type(kind)
+    target = Site(None, build, (), kind).type(kind)
     signed = x.kind.startswith("i")
     if x.kind in FLOATS:
         change = build.fpext if kind == "float64" else build.fptrunc

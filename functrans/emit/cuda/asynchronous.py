@@ -152,13 +152,15 @@ def copy(kind: str = "", nbytes: int = WIDEST) -> Code:
         shape = site.ir.FunctionType(site.ir.VoidType(), [each.type for each in given])
         constraints = "r,l" + ",r" * len(condition) + ",~{memory}"
         build.asm(shape, text, constraints, given, True)
+        return site.nothing()
 
     return code
 
 
-def await_copies(site: Site, *_: Any) -> None:
+def await_copies(site: Site, *_: Any) -> Any:
     """End a group of copies, and wait for all groups except the most recent ones."""
     (behind,) = site.operands
     text = f"cp.async.commit_group; cp.async.wait_group {behind};"
     shape = site.ir.FunctionType(site.ir.VoidType(), [])
     site.builder.asm(shape, text, "~{memory}", [], True)
+    return site.nothing()

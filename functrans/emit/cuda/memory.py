@@ -33,7 +33,7 @@ def load(count: int, constant: bool = False) -> Code:
         else:
             number = build.load(place, align=align)
         words = [build.extract_element(number, _index(site, i)) for i in range(number.type.count)]
-        return tuple(part for word in words for part in _parts(site, word))
+        return site.several([part for word in words for part in _parts(site, word)])
 
     return code
 
@@ -49,6 +49,7 @@ def store(count: int) -> Code:
             word = _whole(site, values[i * each : (i + 1) * each])
             number = site.builder.insert_element(number, word, _index(site, i))
         site.builder.store(number, place, align=site.dtype().itemsize * count)
+        return site.nothing()
 
     return code
 
@@ -185,6 +186,7 @@ def atomic(op: str) -> Code:
 
         if not _native(name, numbers_at, element, place, value):
             _exchange(site, place, combined)
+        return site.nothing()
 
     return code
 

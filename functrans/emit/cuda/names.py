@@ -7,12 +7,15 @@ floats; bool is uint8 in memory. What each function computes is defined, for an 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.emit.cuda import asynchronous, memory, numbers, teams, tensor_cores
+from functrans.emit.cuda.site import Site, numba_type
 from functrans.loop.fragments import SUMS
 
 FLOATS = ("float32", "float64")
@@ -187,4 +190,41 @@ TABLE: dict[str, Name] = {
 }
 
 NAMES = frozenset(TABLE)
-"""Its names: no variable of a printed kernel has one of these."""
+"""The names in `names`: no variable of a printed kernel has one of these."""
+
+
+@once
+def names() -> dict[str, Any]:
+    """The functions by their names, for Numba's CUDA compiler."""
+    from numba.cuda.extending import intrinsic
+
+    return {name: intrinsic(typed(name)) for name in TABLE}
+
+
+def typed(name: str) -> Any:
+    """The typing function of Numba's intrinsic: operand types to signature and generator."""
+    from numba.core.errors import TypingError
+
+    entry = TABLE[name]
+
+    def function(context: Any, *kinds: Any) -> Any:
+        operands = tuple(getattr(kind, "literal_value", str(kind)) for kind in kinds)
+        if entry.literal and not all(hasattr(kind, "literal_value") for kind in kinds):
+            raise TypingError(f"{name}({', '.join(operands)}): the operands must be literals")
+        result = entry.rule(*operands)
+        if result is None:
+            raise TypingError(f"{name}({', '.join(map(str, operands))}) is not defined")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return entry.code(Site(context, builder, operands, result), *args)
+
+        return numba_type(result)(*kinds), generate
+
+    parameters = [
+        inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for each in ("context", *entry.parameters.split())
+    ]
+    # Numba reads the number of operands from the signature
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__name__ = name
+    return function

@@ -6,6 +6,7 @@ it ("float32*"), several elements ("float32 x 4"), or no result ("none").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +21,29 @@ GLOBAL, SHARED = 1, 3
 """The address spaces of an NVIDIA GPU, as LLVM numbers them. (0 is generic: any of them.)"""
 
 
+def numba_type(name: str) -> Any:
+    """The Numba type of this name."""
+    types = _types()
+    if name.endswith("*"):
+        return types.CPointer(numba_type(name[:-1]))
+    if " x " in name:
+        element, count = name.split(" x ")
+        return types.UniTuple(numba_type(element), int(count))
+    return getattr(types, "boolean" if name == "bool" else name)
+
+
+def _types() -> Any:
+    from numba.cuda import types
+
+    return types
+
+
 @dataclass(frozen=True)
 class Site:
     """A call: the means to build LLVM instructions, and the types of the operands."""
 
+    context: Any
+    """Numba's context, if Numba compiles the kernel."""
     builder: Any
     operands: tuple[Any, ...]
     """The names of the operands' types; the values of operands that must be literals."""
@@ -81,3 +101,13 @@ class Site:
         """Local memory of a thread, which lasts until the function returns."""
         with self.builder.goto_block(self.entry or self.builder.function.entry_basic_block):
             return self.builder.alloca(kind)
+
+    def nothing(self) -> Any:
+        """The result of an operation without one."""
+        return self.context.get_dummy_value() if self.context is not None else None
+
+    def several(self, values: Sequence[Any]) -> Any:
+        """Several values as one result."""
+        if self.context is None:
+            return tuple(values)
+        return self.context.make_tuple(self.builder, numba_type(self.result), values)

@@ -18,13 +18,15 @@ def special_register(name: str) -> Code:
     return code
 
 
-def barrier(site: Site) -> None:
+def barrier(site: Site) -> Any:
     site.call("llvm.nvvm.barrier0", site.ir.VoidType())
+    return site.nothing()
 
 
-def warp_barrier(site: Site) -> None:
+def warp_barrier(site: Site) -> Any:
     everyone = site.constant(site.integer(32), -1)
     site.call("llvm.nvvm.bar.warp.sync", site.ir.VoidType(), everyone)
+    return site.nothing()
 
 
 INDEX, DOWN, XOR = 0, 2, 3

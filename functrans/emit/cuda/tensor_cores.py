@@ -64,7 +64,7 @@ def matrices(transposed: bool) -> Code:
         constraints = "=r,=r,=r,=r,r,~{memory}"
         shape = site.ir.FunctionType(four, [word])
         found = build.asm(shape, text, constraints, [address], True)
-        return tuple(build.extract_value(found, i) for i in range(4))
+        return site.several([build.extract_value(found, i) for i in range(4)])
 
     return code
 
@@ -114,6 +114,6 @@ def mma(shape: Shape) -> Code:
             # unrolling loops around it would need more registers than there are
             found.attributes = site.ir.values.FunctionAttributes(["noduplicate"])
             results += [build.extract_value(found, i) for i in range(count)]
-        return tuple(results)
+        return site.several(results)
 
     return code

@@ -117,7 +117,7 @@ class _Translation:
         used.initializer = self.ir.Constant(kept, [self.function.bitcast(address)])
 
     def _type(self, kind: str) -> Any:
-        return Site(None, (), kind).type(kind)
+        return Site(None, None, (), kind).type(kind)
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -339,7 +339,7 @@ class _Translation:
         result = entry.rule(*operands)
         if result is None:
             raise TypeError(f"{name}({', '.join(map(str, operands))}) is not defined")
-        site = Site(self.build, operands, result, self.entry)
+        site = Site(None, self.build, operands, result, self.entry)
         return result, entry.code(site, *(each.llvm for each in values))
 
 

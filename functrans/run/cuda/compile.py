@@ -1,8 +1,9 @@
 """The compiler interface: from the source of a kernel to a cubin, for one architecture.
 
-The source is translated to LLVM IR (`functrans.emit.cuda.translation`), by NVVM to an intermediate
-form, and by NVIDIA's linker, nvJitLink, to machine code. None of these needs a driver or a GPU.
-Cubins are cached on disk, by a key of everything that determines them.
+The source is translated to LLVM IR (`functrans.emit.cuda.translation`, or by Numba if configured in
+`config.backend`), by NVVM to an intermediate form, and by NVIDIA's linker, nvJitLink, to machine
+code. None of these needs a driver or a GPU. Cubins are cached on disk, by a key of everything that
+determines them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from base64 import b64decode, b64encode
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from functrans import config
 from functrans.caches import cached
 from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
 from functrans.parsing import parsed
 from functrans.run.code import cache
 from functrans.run.cuda import fingerprint, nvjitlink, nvvm
+from functrans.run.cuda.by_numba import modules_by_numba
 from functrans.run.cuda.resources import Resources, parse
 
 ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
@@ -29,6 +32,8 @@ OLDEST = 7, 5
 
 _PACKAGES = {"cuda.bindings.nvvm": "cuda-bindings", "cuda.bindings.nvjitlink": "cuda-bindings"}
 """The modules that compilation needs, and their packages."""
+
+_OF_NUMBA = {"numba_cuda": "numba-cuda"}
 
 
 class Cubin(NamedTuple):
@@ -62,6 +67,7 @@ class Request(NamedTuple):
     threads: int | None = None
     # with `threads`: the number of such blocks for which a multiprocessor must have registers
     blocks: int = 1
+    backend: str = "native"
 
 
 def compile_cubin(
@@ -75,7 +81,7 @@ def compile_cubin(
 
     Raises `DeviceError` if packages are not installed.
     """
-    return _compiled(Request(source, signature, architecture, threads, blocks))
+    return _compiled(Request(source, signature, architecture, threads, blocks, config.backend))
 
 
 @cached(1024)
@@ -91,7 +97,7 @@ def _compiled(request: Request) -> Cubin:
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
-    require_compiler()
+    require_compiler(request.backend)
     found = _intermediate(request)
     code, log = nvjitlink.cubin(found, architecture)
     cubin = Cubin(function_name(request.source), code, found, architecture, parse(log))
@@ -111,17 +117,18 @@ def capability(architecture: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def missing() -> list[str]:
+def missing(backend: str = "native") -> list[str]:
     """The packages that compilation needs and that are not installed."""
-    return sorted({package for module, package in _PACKAGES.items() if not _is_installed(module)})
+    packages = _PACKAGES | (_OF_NUMBA if backend == "numba" else {})
+    return sorted({package for module, package in packages.items() if not _is_installed(module)})
 
 
-def require_compiler() -> None:
+def require_compiler(backend: str = "native") -> None:
     """Check that the packages for compilation are installed.
 
     Raises `DeviceError`.
     """
-    absent = missing()
+    absent = missing(backend)
     if absent:
         raise DeviceError(
             f"kernels for CUDA are compiled with {', '.join(absent)}, not installed here: "
@@ -144,10 +151,14 @@ def key_of(request: Request) -> str:
 
 
 def _intermediate(request: Request) -> bytes:
-    source, signature, architecture, threads, blocks = request
+    source, signature, architecture, threads, blocks, backend = request
     major, minor = capability(architecture)
-    module = translated(source, signature, nvvm.dialect(), threads, blocks)
-    return nvvm.intermediate([module], f"compute_{major}{minor}")
+    if backend == "numba":
+        name = function_name(source)
+        modules = modules_by_numba(source, name, signature, (major, minor), threads, blocks)
+    else:
+        modules = [translated(source, signature, nvvm.dialect(), threads, blocks)]
+    return nvvm.intermediate(modules, f"compute_{major}{minor}")
 
 
 def function_name(source: str) -> str:

@@ -12,7 +12,7 @@ from functrans.caches import once
 from functrans.run.code import fingerprint
 
 _PACKAGES = (
-    "cuda-core", "cuda-bindings", "cuda-toolkit", "nvidia-nvvm", "nvidia-nvjitlink",
+    "numba-cuda", "cuda-core", "cuda-bindings", "cuda-toolkit", "nvidia-nvvm", "nvidia-nvjitlink",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def _of_cubins() -> Any:
 
 
 def _compilers() -> Iterator[object]:
-    """The installed compiler of CUDA kernels."""
+    """The installed compiler of CUDA kernels, and the configured alternative."""
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             yield f"{package} {metadata.version(package)}"

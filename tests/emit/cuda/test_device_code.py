@@ -8,9 +8,8 @@ import inspect
 import numpy as np
 import pytest
 
-from functrans.emit.cuda.names import FLOATS, NUMBERS, TABLE
+from functrans.emit.cuda.names import FLOATS, NUMBERS, TABLE, typed
 from functrans.loop.failures import OUT_OF_BOUNDS
-from tests.emit.cuda.by_numba import typed
 from tests.emit.cuda.emulated_memory import Memory
 from tests.emit.cuda.meanings import MEANINGS
 from tests.emit.cuda.special import assert_same, needs_compiler, pairs

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from functrans import grad, trace
+from functrans import config, grad, trace
 from functrans.emit.cuda.translation import translated
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.run.cuda import launches
-from functrans.run.cuda.compile import compile_cubin
-from tests.emit.cuda import by_numba
 from tests.emit.cuda.on_cpu import VERSION, emulate_and_run
 from tests.emit.cuda.special import assert_same, needs_compiler, pairs, values
 
@@ -204,8 +202,8 @@ def test_what_is_never_printed_is_refused(line, error, words):
 # ---- beside Numba --------------------------------------------------------------------------------
 
 
-def compiled(kernel, compiler, monkeypatch):
-    monkeypatch.setattr(launches, "compile_cubin", compiler)
+def compiled(kernel, backend, monkeypatch):
+    monkeypatch.setattr(config, "backend", backend)
     return launches.compiled(kernel, CUDA.grid, "sm_90").cubin
 
 
@@ -225,8 +223,6 @@ def test_numba_compiles_the_same_text_to_the_same_machine_code(function, monkeyp
     plan = pipeline.plan(optimise(trace(function)(x)), CUDA)
     assert plan.kernels
     for kernel in plan.kernels:
-        ours, numbas = (
-            compiled(kernel, each, monkeypatch) for each in (compile_cubin, by_numba.cubin)
-        )
+        ours, numbas = (compiled(kernel, each, monkeypatch) for each in ("native", "numba"))
         assert ours.code == numbas.code
         assert ours is not numbas

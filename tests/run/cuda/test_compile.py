@@ -130,8 +130,9 @@ def test_keys_differ_in_whatever_code_follows_from():
         key_of(Request(text, ("int64*", "float32*", "float64*", "int64"), "sm_90")),
         key_of(Request(text, SIGNATURE, "sm_80")),
         key_of(Request(text, SIGNATURE, "sm_90", 128)),
+        key_of(Request(text, SIGNATURE, "sm_90", backend="numba")),
     }
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert key_of(Request(text, SIGNATURE, "sm_90")) in keys
 
 
@@ -248,6 +249,14 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch):
     monkeypatch.setattr(cuda.bindings.nvjitlink, "version", nowhere)
     with pytest.raises(DeviceError, match="with NVIDIA's nvJitLink, which is not on this machine"):
         nvjitlink._bindings.__wrapped__()
+
+
+def test_numba_is_missed_where_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(compiling, "_is_installed", lambda module: module != "numba_cuda")
+    assert not compiling.missing()
+    monkeypatch.setattr(config, "backend", "numba")
+    with pytest.raises(DeviceError, match="compiled with numba-cuda, not installed here"):
+        compile_cubin(SCALE.format(factor=22), SIGNATURE)
 
 
 def test_a_package_that_is_not_there_is_found_out():
