@@ -38,6 +38,7 @@ from functrans.ops.linalg.matrices import Matrices
 from functrans.ops.reductions.compiled.short_circuit import ShortCircuit
 from functrans.ops.reductions.compiled.sorts import Sorts
 from functrans.optimise.grid.library_transforms import LibraryTransforms
+from functrans.optimise.grid.scan_fission import Fission
 from functrans.optimise.machine.contraction_layout import SplitSums, TermOrder
 from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.invariant_packing import InvariantPacking
@@ -52,7 +53,7 @@ RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
-        Distribution, Elimination, Forms, Fusion, GatheredRows, Interleaving,
+        Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
         InvariantPacking, Joining, Joins, Kernels, Levels, LibraryTransforms, Materialisation,
         Matrices, Motion, Outlining, Pieces, Products, Recomputation, Reductions, Regrouping, Reuse,
         RowBlocks, ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Teams, TermOrder,

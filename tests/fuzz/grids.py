@@ -48,6 +48,7 @@ LOW = {
     },
     "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
     "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},
+    "fission": {"least_batch": (2, 32)},
     "motion": {"least_work": (1, 512), "least_sum": (1, 512)},
     "kernels": {"largest_constant": (2, 16)},
 }

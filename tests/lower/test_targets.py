@@ -77,6 +77,7 @@ SMALL_CUDA = target(
         "smallest_tiled": 1,
         "tile_side": 4,
     },
+    fission={"least_batch": 2},
     motion={"least_sum": 4},
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     unrolling={"longest": 2, "sums": 1, "elements": 2},

@@ -13,6 +13,7 @@ from functrans.optimise import checks
 from functrans.optimise.conditions import has_complex
 from functrans.optimise.grid.library_transforms import with_library_transforms
 from functrans.optimise.grid.ordered_sums import depends, order_sums
+from functrans.optimise.grid.scan_fission import split_scans
 from functrans.optimise.machine import complex_parts
 from functrans.optimise.passes import FOR_CORES, Pass, Passes
 
@@ -36,6 +37,13 @@ def _sums_are_ordered(graph: Graph, target: Target) -> None:
         checks.none_is(graph, depends, "adds up floats as threads come")
 
 
+def _with(passes: tuple[Pass, ...], new: Pass, before: str) -> tuple[Pass, ...]:
+    """The passes, with another one inserted before the one of the given name."""
+    at = [each.name for each in passes].index(before)
+    return (*passes[:at], new, *passes[at:])
+
+
+FISSION = Pass(split_scans, "before code motion, which moves code out of each of the loops")
 ORDERED = Pass(
     order_sums, "after all passes that create, merge or move scatters", _sums_are_ordered
 )
@@ -47,5 +55,5 @@ PASSES = Passes(
         ),
         Pass(without_complex, "kernels have no complex numbers", checks.is_real, True, has_complex),
     ),
-    machine=(*FOR_CORES.machine[:-1], ORDERED, FOR_CORES.machine[-1]),  # the last one outlines
+    machine=_with(_with(FOR_CORES.machine, FISSION, "move_out_of_scans"), ORDERED, "outline"),
 )
