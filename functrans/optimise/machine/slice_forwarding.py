@@ -139,7 +139,9 @@ class _Forwarding(Rewriter):
         """A slice is replaced."""
         x, value = self.atom(eqn.inputs[0]), self.whole(eqn.inputs[1])
         self.keep(eqn, (x, value))
-        self._write(eqn, x, eqn.params["index"], value)
+        # most of an array, if it is read by itself, would be stored by itself, too
+        if 2 * value.aval.size <= eqn.outputs[0].aval.size:
+            self._write(eqn, x, eqn.params["index"], value)
         return True
 
     def sum(self, eqn: Eqn) -> bool:

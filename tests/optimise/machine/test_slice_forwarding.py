@@ -85,6 +85,18 @@ def test_each_version_of_an_array_keeps_its_elements():
     assert names(made) == ["slice"]
 
 
+def test_most_of_an_array_is_read_from_the_array():
+    # as the interior of a grid: by itself, it would be stored a second time
+    stays(
+        forward_slices,
+        """{ a:f64[9], b:f64[7] ->
+          c:f64[9] = update_slice[index=((1, 7, 1),)] a b
+          d:f64[7] = slice[index=((1, 7, 1),)] c
+          e:f64[7] = sin d
+          return c, e }""",
+    )
+
+
 def test_a_join_that_only_slices_read():
     text = """{ a:f64[3], b:f64[3] ->
       c:f64[1,3] = reshape[shape=(1, 3)] a
