@@ -228,7 +228,9 @@ def _inside(maker: Eqn, var: Var) -> Eqn:
 def _loop_with_numbers(loop: Loop) -> Eqn:
     known = [const for const in loop.consts if isinstance(const.outer, Literal)]
     loop.consts = [const for const in loop.consts if not isinstance(const.outer, Literal)]
-    loop.substitute(*({x: c.outer for c in known for x in c.inner[i : i + 1]} for i in range(2)))
+    body: dict[Atom, Atom] = {const.inner[0]: const.outer for const in known}
+    cond: dict[Atom, Atom] = {x: const.outer for const in known for x in const.inner[1:]}
+    loop.substitute(body, cond)
     return loop.rebuilt()
 
 
