@@ -383,14 +383,31 @@ class Memory:
             pointers = self.places(source, first, stride, vector.lanes)
         else:
             offset = self.offset(source, node.args, base=False)
-            if offset.lanes == 1 and not self.masked_by_data:
-                return self.load_one(node, base=False)
+            if offset.lanes == 1:
+                alone = not self.masked_by_data
+                return self.load_one(node, base=False) if alone else self._load_if_any(node, vector)
             offset = self.operations.spread(offset, INDEX, vector.lanes)
             if stride is None and self.mask is None and self._is_in_cache(node, vector):
                 return self._loaded_singly(source, offset)
             pointers = self.pointer(source, offset)
         loaded = self._masked_gather(pointers, in_memory(source.dtype), vector.lanes)
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _load_if_any(self, node: Scalar, vector: Vector) -> Value:
+        """Load one element for all lanes if any is active; a gather would load it for each."""
+        source, define = node.attribute, self.writer.define
+        kind = f"<1 x {memory_type(source.dtype)}>"
+        pointer = self.pointer(source, self.offset(source, node.args, base=False))
+        any_lane = self.operations.anywhere(Value(str(self.mask), vector.lanes))
+        arguments = [
+            ("ptr", pointer),
+            ("i32", str(source.dtype.itemsize)),
+            ("<1 x i1>", define(f"insertelement <1 x i1> poison, i1 {any_lane}, i64 0")),
+            (kind, "zeroinitializer"),
+        ]
+        name = f"llvm.masked.load.v1{suffix(in_memory(source.dtype))}.p0"
+        loaded = define(f"extractelement {kind} {self.writer.call(name, kind, arguments)}, i64 0")
+        return Value(self.from_memory(loaded, source.dtype, 1), 1)
 
     def _is_in_cache(self, node: Scalar, vector: Vector) -> bool:
         """Whether single loads are faster than a gather: from a row, or from a small table.

@@ -101,6 +101,21 @@ def test_places_from_data_are_gathered():
     assert "load <8 x i64>" in found
 
 
+@pytest.mark.parametrize("place", [50, 1 << 40])
+@pytest.mark.parametrize("lanes", [8, 12])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int16])
+def test_one_place_for_some_lanes_is_loaded_once(dtype, lanes, place):
+    """It is no gather of equal places, and not loaded for vectors without such lanes."""
+    x, out = buffer("x", np.dtype(dtype), (N,)), buffer("o", np.dtype(dtype), (N,))
+    at = const(place, INDEX)
+    value = guard(eq(K, at), load(x, (at,)), False)
+    kernel = Kernel((x, out), 1, (For(K, ZERO, N, (Store(out, (K,), value),), lanes=lanes),))
+    assert "gather" not in emit(kernel)
+    given, found = np.arange(1, 72).astype(dtype), np.zeros(71, dtype)
+    by_llvm(kernel, [given, found], [71])
+    np.testing.assert_array_equal(found, np.where(np.arange(71) == place, given, False))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int16])
 def test_places_in_a_row_are_loaded_singly_where_that_is_faster(dtype):
     rows, out = buffer("r", np.dtype(dtype), (N, N)), buffer("o", np.dtype(dtype), (N,))
