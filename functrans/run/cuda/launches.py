@@ -44,7 +44,7 @@ from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import WORD, Explain, Flag, Pending, brief
-from functrans.run.cuda.resources import LEAST_SHARED_OF_A_BLOCK, MULTIPROCESSORS
+from functrans.run.cuda.resources import LEAST_SHARED_OF_A_BLOCK, MULTIPROCESSORS, within_reach
 
 WORTH_A_GRAPH = 2
 """The fewest launches that are captured."""
@@ -106,12 +106,17 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         *(f"{_in_memory(one)}*" for one in kernel.buffers),
         *["int64"] * kernel.sizes,
     )
-    threads = launch(kernel, grid).threads
+    threads, _, shared = launch(kernel, grid)
     blocks = least_blocks(kernel)
     made = compile_cubin(source, signature, architecture, threads, blocks)
     if made.resources.spills > FEW_SPILLS and blocks > 1:
         # a single block that uses all registers is better
         made = compile_cubin(source, signature, architecture, threads)
+    more = within_reach(made.resources, threads, architecture, shared)
+    if more:
+        denser = compile_cubin(source, signature, architecture, threads, more)
+        if denser.resources.spills <= made.resources.spills:
+            made = denser
     return Compiled(source, made)
 
 

@@ -130,6 +130,26 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, blocks * warps / machine.warps, limit)
 
 
+FEW_BLOCKS = 4
+"""The most blocks of a multiprocessor for which another block is worth fewer registers."""
+
+FEW_REGISTERS = 8
+"""The registers of a thread that `within_reach` does without."""
+
+
+def within_reach(
+    resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0
+) -> int:
+    """The number of blocks that would fit with a few registers less, if that is more; else 0."""
+    if architecture not in MULTIPROCESSORS:
+        return 0
+    fewer = resources._replace(registers=resources.registers - FEW_REGISTERS)
+    now, then = (
+        occupancy(each, threads, architecture, dynamic_shared).blocks for each in (resources, fewer)
+    )
+    return then if now < then <= FEW_BLOCKS else 0
+
+
 def _by_registers(machine: Multiprocessor, registers: int) -> int:
     """The most warps, limited by registers."""
     of_a_warp = _multiple(max(registers, 1) * WARP, machine.register_unit)
