@@ -73,6 +73,8 @@ def in_levels(
     limits: Levels,
     joining: Joining,
     simplify: Simplifier,
+    # whether elements depend only on elements at the same index, in this step and in others
+    independent: bool = False,
 ) -> list[Statement]:
     """The statements of a step: its vector loops are fused, and distributed by levels."""
     made: list[Statement] = []
@@ -80,7 +82,7 @@ def in_levels(
     for each in fused(body, joining, simplify):
         loops = distributed(each, limits, simplify) if isinstance(each, For) else ()
         is_short = len(loops) > 1 and loops[0].stop.attribute <= limits.longest_apart
-        if is_short and is_full(loops[0]):
+        if is_short and (independent or is_full(loops[0])):
             apart.update(range(len(made), len(made) + len(loops)))
         made += loops or (each,)
     done: list[Statement] = []

@@ -10,6 +10,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local
+from functrans.loop.substitution import substituted
 from functrans.loop.walk import stored
 from tests.loop.evaluate import Memory, evaluate
 
@@ -43,9 +44,9 @@ def targets(*body, limits=ALWAYS):
     ]
 
 
-def steps(*body, limits=ALWAYS):
+def steps(*body, limits=ALWAYS, independent=False):
     """The loops of a step whose results are all of these arrays."""
-    return in_levels(body, {X, A, B, C, D}, limits, Joining(), Simplifier())
+    return in_levels(body, {X, A, B, C, D}, limits, Joining(), Simplifier(), independent)
 
 
 CHAIN = put(A, at(X) * 2.0), put(B, at(A) + 1.0), put(C, at(X) * 3.0), put(D, at(B) * at(C))
@@ -177,6 +178,14 @@ def test_vectors_do_not_overlap_if_the_rest_is_one():
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 16), (4, 4)] * 3
     made = steps(loop(*CHAIN), limits=ALWAYS._replace(longest_apart=19))
     assert [(each.lanes, int(each.stop.attribute)) for each in made] == [(8, 20)] * 3
+
+
+def test_vectors_of_independent_elements_never_overlap():
+    few = index("j", 14)
+    body = substituted(CHAIN, {I: few}, Simplifier())
+    one = For(few, ZERO, const(14, INDEX), body, lanes=8, repeatable=True)
+    assert [(each.lanes, int(each.stop.attribute)) for each in steps(one)] == [(8, 14)] * 3
+    assert [each.lanes for each in steps(one, independent=True)] == [8, 4, 2] * 3
 
 
 def test_vectors_of_sums_are_not_repeatable():

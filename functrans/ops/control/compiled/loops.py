@@ -19,7 +19,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from functrans.ir.types import GROWS
-from functrans.loop.distribution import Levels, in_levels, in_parts, is_full
+from functrans.loop.distribution import Levels, in_levels, in_parts
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.fusion import Joining
 from functrans.loop.nodes import INDEX, ZERO, index, required
@@ -167,8 +167,7 @@ class _Loop:
         if lanes is not None and not self._are_apart(lanes):
             self._call(self._interchanged(lanes), [self.body], uncounted)
             return
-        if lanes is None or is_full(lanes):
-            self._distribute()
+        self._distribute(independent=lanes is not None)
         if lanes is not None and self.body.statements == (lanes,):
             self.body = replace(self.body, statements=in_parts(lanes, self.simplify))
         self._allocate_carry([self.body])
@@ -256,13 +255,13 @@ class _Loop:
             return False
         return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
 
-    def _distribute(self) -> None:
+    def _distribute(self, independent: bool = False) -> None:
         """Fuse the vector loops of a step, and distribute them by levels of dependence."""
         if not self.at.target.lanes_are_threads:
             body, target = self.body, self.at.target
             before, given = stored(body.statements), {*body.inputs, *body.outputs}
             limits = target[Levels], target[Joining]
-            levels = in_levels(body.statements, given, *limits, self.simplify)
+            levels = in_levels(body.statements, given, *limits, self.simplify, independent)
             stores = stored(levels)
             after = dict.fromkeys(x.target for x in walk(levels) if isinstance(x, Store))
             scratch = [each for each in body.scratch if each in stores or each not in before]
