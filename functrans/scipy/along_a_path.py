@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from functrans.api import lowered
+from functrans.api.arguments import aval_of_leaf, known_values, name_of
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.errors import TracerBoolError, TracerConversionError, TracerIndexError
 from functrans.ir.primitive import current
 from functrans.lax import branches, implicit, loops, scanning
+from functrans.trace.stage import replay, stage
 from functrans.trace.trace import Trace
 from functrans.tree import core as tree
 
@@ -59,6 +61,25 @@ def on_a_path_if_needed(solver: Function) -> Function:
             _active.reset(token)
 
     return solve
+
+
+def of_known_values(function: Function) -> Function:
+    """A function of an array along the path of the call; what it captures has no derivatives."""
+
+    def plain(x: Any) -> Any:
+        traced = stage(
+            lambda x: [function(x)], [aval_of_leaf(x)], kind="a solver", values=known_values([x]),
+            operands=[x],
+        )  # fmt: skip
+        captures = known_values(traced.captures)
+        if captures is None:
+            raise TracerConversionError(
+                f"a solver needs the values that {name_of(function)} reads: call it outside of jit "
+                "and vmap, or let the function not branch on values"
+            )
+        return replay(traced.graph, [x, *captures])[0]
+
+    return plain
 
 
 def while_loop(goes_on: Function, step: Function, state: Any) -> Any:
@@ -106,7 +127,7 @@ def custom_root(
     """`lax.custom_root`."""
     if not is_active():
         return implicit.custom_root(f, guess, solve, tangent_solve, has_aux)
-    found = tree.map(stop_gradient, solve(lambda x: tree.map(stop_gradient, f(x)), guess))
+    found = tree.map(stop_gradient, solve(of_known_values(f), guess))
     root, aux = found if has_aux else (found, ())
     root = implicit.root_found(f, root, tangent_solve)
     return (root, aux) if has_aux else root

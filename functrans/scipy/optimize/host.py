@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrans.api.arguments import aval_of_leaf, known_values, name_of
 from functrans.api.closure import closure_convert
 from functrans.api.host import callback
 from functrans.api.recompute import stop_gradient
-from functrans.errors import TracerConversionError
 from functrans.numpy.arrays import known
-from functrans.scipy.along_a_path import is_active
+from functrans.scipy.along_a_path import is_active, of_known_values
 from functrans.scipy.optimize.vectors import Function
-from functrans.trace.stage import replay, stage
 
 
 def on_the_host(solver: Function, functions: list[Function], start: Any, results: Any) -> Any:
@@ -30,7 +27,7 @@ def on_the_host(solver: Function, functions: list[Function], start: Any, results
         The types of the solver's results.
     """
     if is_active():
-        plain = [_of_known_values(function) for function in functions]
+        plain = [of_known_values(function) for function in functions]
         for function in plain:
             function(known(start))  # raises here what SciPy might catch
         return solver(plain, known(start))
@@ -45,22 +42,3 @@ def on_the_host(solver: Function, functions: list[Function], start: Any, results
 
     constants = [list(map(stop_gradient, found)) for _, found in converted]
     return callback(solve, out_types=results)(stop_gradient(start), constants)
-
-
-def _of_known_values(function: Function) -> Function:
-    """A function of a vector along the path of the call; what it captures has no derivatives."""
-
-    def plain(x: Any) -> Any:
-        traced = stage(
-            lambda x: [function(x)], [aval_of_leaf(x)], kind="scipy.optimize",
-            values=known_values([x]), operands=[x],
-        )  # fmt: skip
-        captures = known_values(traced.captures)
-        if captures is None:
-            raise TracerConversionError(
-                f"SciPy's solver needs the values that {name_of(function)} reads: call it outside "
-                "of jit and vmap, or let the function not branch on values"
-            )
-        return replay(traced.graph, [x, *captures])[0]
-
-    return plain
