@@ -369,8 +369,6 @@ class Printer:
             case "lookup":
                 table = ", ".join(number(x, node.dtype) for x in node.attribute)
                 return f"({table})[{args[0]}]"
-            case "ahead":
-                return args[0]
             case "where":
                 return f"where({', '.join(args)})"
             case "checked":

@@ -54,11 +54,6 @@ FOLDS = ("add", "mul", "min", "max", "and", "or", "xor")
 """The operations of a `fold`: associative up to rounding, and commutative."""
 
 
-def ahead(value: Scalar, soon: Scalar) -> Scalar:
-    """``value``, computed while the cache line of a load that follows soon may be prefetched."""
-    return Scalar("ahead", (value, soon), value.dtype)
-
-
 def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scalar]:
     """Blocking: the start and the stop of a block of a loop's iterations."""
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)

@@ -24,7 +24,7 @@ from functrans.loop.walk import bounds, expressions, loops_of, walk
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that are data."""
 
-NO_WORK = frozenset({"load", "probe", "checked", "required", "ahead"})
+NO_WORK = frozenset({"load", "probe", "checked", "required"})
 
 Count = int | np.ndarray[Any, Any]
 """Numbers of operations at several points of the enclosing loops, or one number for all of them."""

@@ -84,8 +84,6 @@ OPERATIONS: dict[str, Operation] = {
         Operation("unlikely", 3, np.where),
         # of a float32, on GPUs only: with an error of 2 + abs(1.2 x) units in the last place
         Operation("fast_exp", 1, np.exp),
-        # the first operand; the second, a load, follows soon, and its cache line may be prefetched
-        Operation("ahead", 2, lambda value, _: value),
     )
 }
 """The operations with a fixed meaning. Besides these there are `const`, `convert`, `bitcast`,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.parts import Loop
+from functrans.emit.llvm.unrolling import Loop
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.scalar import postorder

@@ -186,9 +186,6 @@ class Expressions(Calls):
                 return self._guard(node, base)
             case "unlikely":
                 return self._unlikely(node, base)
-            case "ahead":
-                self.fetch(node.args[1])
-                return operands[0]
             case "checked":
                 return self._checked(node, base)
             case "required":
@@ -381,7 +378,7 @@ class Expressions(Calls):
         """The operands to compute before a node: not those that only one branch needs."""
         if node.op in ("load", "fold"):
             return ()
-        if node.op in ("guard", "ahead"):
+        if node.op == "guard":
             return node.args[:1]
         if node.op == "unlikely":
             return (node.args[0], node.args[2])

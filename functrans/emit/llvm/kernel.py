@@ -27,9 +27,9 @@ from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector, pointers_to
 from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
 from functrans.emit.llvm.search import search, sought
-from functrans.emit.llvm.store import store
+from functrans.emit.llvm.store import fetch_results, store
 from functrans.emit.llvm.text import Value, Writer, memory_type, register_type
-from functrans.emit.llvm.unrolling import is_written_out
+from functrans.emit.llvm.unrolling import has_many_sums, is_written_out, rounds
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
 from functrans.loop.nodes import identity
@@ -359,6 +359,7 @@ class _Emitter:
             with self._vector(statement.index, lanes, base, mask):
                 if mask is None:
                     ex.load_together(statement.body)
+                fetch_results(ex, statement.body)
                 self._statements(statement.body)
 
     @contextmanager
@@ -457,7 +458,7 @@ class _Emitter:
         (index, start, stop), *inner = loops
         bounds = ex.scalar(start), ex.scalar(stop)
         if not inner and not statement.body:
-            ex.compute_places(statement.values, index)
+            ex.compute_places(statement.values, index, has_many_sums(ex, statement))
         if not inner:
             ex.compute_invariant(statement, index)
         if inner:
@@ -468,7 +469,7 @@ class _Emitter:
                 with ex.scope(), ex.bound(index, str(number)):
                     self._accumulate(statement, partials, lanes)
         elif ex.vector is not None or lanes == 1:
-            with self._loop(*bounds, sums=True) as counter, ex.bound(index, counter):
+            for _ in rounds(ex, self._loop, statement, bounds):
                 self._accumulate(statement, partials, lanes)
         else:
             for base, mask in self._blocks(*bounds, statement, lanes):

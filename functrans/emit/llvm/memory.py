@@ -132,6 +132,10 @@ class Memory:
         """The value of an expression; with ``base``, in the first lane."""
         raise NotImplementedError
 
+    def lookup(self, node: Scalar, base: bool) -> Value | None:
+        """The value of an expression, if it is known."""
+        raise NotImplementedError
+
     def remember(self, node: Scalar, base: bool, value: Value) -> None:
         """Remember the value of an expression."""
         raise NotImplementedError
@@ -140,10 +144,11 @@ class Memory:
         """The offset of an element from the start of its buffer, in elements."""
         return self.value(place(target, indices), base)
 
-    def compute_places(self, values: Sequence[Scalar], index: Scalar) -> None:
+    def compute_places(self, values: Sequence[Scalar], index: Scalar, hidden: bool = False) -> None:
         """Loop-invariant code motion of addresses: compute what does not depend on a loop's index.
 
-        LLVM leaves the multiplications of row offsets inside the loop if there are many of them.
+        LLVM leaves the multiplications of row offsets inside the loop if there are many of them, or
+        replaces them by a chain of additions, unless they are ``hidden`` from it.
         """
         vector = self.vector
         for node in postorder(values):
@@ -154,9 +159,14 @@ class Memory:
             inside = {index}
             inside.update(x for x in found if not inside.isdisjoint(x.args))
             for x in found:
-                if x.op == "mul" and x.dtype == INDEX and x not in inside:
-                    if not any(map(stays, postorder([x]))):
-                        self.value(x, base=not is_one)
+                is_free = x.op == "mul" and x.dtype == INDEX and x not in inside
+                if not is_free or any(map(stays, postorder([x]))):
+                    continue
+                known = self.lookup(x, not is_one)
+                offset = self.value(x, base=not is_one)
+                if hidden and known is None and offset.lanes == 1:
+                    same = self.writer.define(f'call i64 asm "", "=r,0"(i64 {offset.ref})')
+                    self.remember(x, not is_one, Value(same, 1))
 
     def pointer(self, target: Buffer, offset: Value) -> str:
         return self._address(target, offset, "inbounds ")
@@ -188,12 +198,6 @@ class Memory:
             f"zext {register_type(BOOL, value.lanes)} {value.ref} to "
             f"{memory_type(BOOL, value.lanes)}"
         )
-
-    def fetch(self, node: Scalar) -> None:
-        """Prefetch the line of a load's first element into the second-level cache."""
-        pointer = self.pointer(node.attribute, self.offset(node.attribute, node.args, base=True))
-        hints = [("i32", "0"), ("i32", "2"), ("i32", "1")]
-        self.writer.call("llvm.prefetch.p0", "void", [("ptr", pointer), *hints])
 
     def load_one(self, node: Scalar, base: bool) -> Value:
         source: Buffer = node.attribute

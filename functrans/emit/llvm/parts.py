@@ -18,9 +18,9 @@ each is repeated. After the loop, the four sums of a column are added up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
 from functrans.emit.llvm.store import stored_value, write
 from functrans.emit.llvm.text import Value, register_type
+from functrans.emit.llvm.unrolling import Loop, has_many_sums
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import Scalar, postorder
@@ -42,14 +43,6 @@ NARROW = 16
 """The most bytes of a last part that adds up several terms at once."""
 TOGETHER = 4
 """The number of these terms."""
-
-
-class Loop(Protocol):
-    """Emits a counting loop, which may carry accumulators."""
-
-    def __call__(
-        self, start: str, stop: str, step: int = 1, sums: bool = False
-    ) -> AbstractContextManager[str]: ...
 
 
 Sums = Sequence[tuple[Scalar, str, Scalar]]
@@ -134,10 +127,14 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     ((index, start, stop),) = statement.loops
     assert not statement.body
     sums = [*zip(statement.targets, statement.ops, statement.values, strict=True)]
+    lane, hidden = parts[0].vector.index, has_many_sums(ex, statement)
+    if hidden:  # once, and not by each part anew
+        shared = [x for x in postorder(statement.values) if lane not in postorder([x])]
+        ex.compute_places(shared, index, hidden)
     for part in parts:
         with part.entered(ex):
             part.slots.update(_cleared(ex, sums, part.vector.lanes))
-            ex.compute_places(statement.values, index)
+            ex.compute_places(statement.values, index, hidden)
     first, end = ex.value(start).ref, ex.value(stop).ref
     has_quarters = "quarters" in ex.writer.instructions
     factors = _factors(sums, index, parts[-1].vector) if has_quarters else None

@@ -12,6 +12,7 @@ threads; neither do the bits of a result.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
@@ -113,12 +114,16 @@ def blocks_of(
 
 def _packs_left(root: Contraction, target: Target) -> bool:
     """Whether the left operand is packed as a whole, because it is strided and read repeatedly."""
-    limits, size, left = target[Blocking], extents_of(root), root.factors[0]
-    itemsize, counter = root.target.dtype.itemsize, root.counter
-    assert counter is not None
-    is_strided = root.sides[1] and gaps(left, counter) > gaps(left, root.sides[1][-1])
+    limits, size, itemsize = target[Blocking], extents_of(root), root.target.dtype.itemsize
     is_large = size.batch * size.rows * size.terms * itemsize > limits.few_bytes
-    return bool(is_strided) and is_large and size.columns * itemsize > limits.narrow_bytes
+    return _is_strided(root) and is_large and size.columns * itemsize > limits.narrow_bytes
+
+
+def _is_strided(root: Contraction) -> bool:
+    """Whether adjacent rows of the left operand are closer together than adjacent terms."""
+    left, counter = root.factors[0], root.counter
+    assert counter is not None
+    return bool(root.sides[1]) and gaps(left, counter) > gaps(left, root.sides[1][-1])
 
 
 def _packing_blocks(
@@ -158,16 +163,20 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
 
     Other threads' packed panels would have to come from their caches; and of an operand that is
     larger than the cache, a copy would be written to memory and read again. This requires that
-    tiles read the left operand in place, and that there are few rows, which each block reads.
+    there are few rows, which each block reads, in place or (without AVX-512) from a copy of all.
     """
-    size, counter = extents_of(root), root.counter
+    limits, size, counter = target[Blocking], extents_of(root), root.counter
     assert counter is not None
+    most = size.columns if _is_larger(root, limits.largest_in_place) else 0
     if _is_larger(root, target.cache):
-        most = target[Blocking].rows_of_packing_blocks
-    else:
-        most = size.columns if _is_larger(root, target[Blocking].largest_in_place) else 0
+        most = limits.rows_of_packing_blocks
+    elif target.registers <= limits.few_registers:
+        most = min(most, limits.rows_of_packing_blocks)
     in_place = reads_columns_in_place(root, target, tiles)
-    return size.rows <= most and not in_place and is_dense(root.factors[0], counter)
+    reads_left = is_dense(root.factors[0], counter) or (
+        target.registers <= limits.few_registers and _is_strided(root)
+    )
+    return size.rows <= most and not in_place and reads_left
 
 
 def _is_larger(root: Contraction, nbytes: int) -> bool:
@@ -195,11 +204,21 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     if distance % limits.page == 0:
         return tiles <= limits.fewest_tiles and not _is_larger(root, target.cache)
     if not has_many_registers:
-        return rows <= limits.rows_in_place
+        few = rows
+        if _exceeds(root, distance, limits.page, limits) or _is_larger(root, limits.small_cache):
+            few = limits.fewest_tiles
+        if _exceeds(root, distance, limits.small_cache // limits.ways, limits):
+            few = limits.tiles_from_afar
+        return rows <= limits.rows_in_place and tiles <= few
     if rows <= limits.rows_beyond_cache and 2 * distance <= limits.page:
         return not _is_larger(root, 5 * target.cache // 4)
     few_or_near = rows <= limits.rows_in_place or distance <= limits.contiguous_bytes
     return not _is_larger(root, target.cache if few_or_near else limits.largest_in_place)
+
+
+def _exceeds(root: Contraction, distance: int, way: int, limits: Blocking) -> bool:
+    """Whether lines at a distance are in so few sets of a cache that it cannot hold a panel's."""
+    return extents_of(root).terms * gcd(distance, way) > limits.ways * way
 
 
 def _terms_of_wholes(

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from functrans.loop.nodes import INDEX, ZERO, ahead, as_index, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, lshr, maximum, minimum
-from functrans.loop.statements import Buffer, For, If, Let, Reduce, Store, load, local
+from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
+from functrans.loop.statements import Buffer, For, If, Reduce, Store, load, local
 from functrans.loop.substitution import Position
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
@@ -269,9 +269,6 @@ class Product(Storage):
             return (*before, *loop_of(tile, tiles[1], inside))
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
-        if self.fetches_panels:
-            named, soon = self._next_panel(right, panel, panels, tile, term, terms)
-            elements[0], lets = ahead(elements[0], soon), (*lets, named)
         products = tuple(element * other for element in elements)
         rows_of_tile = [*enumerate(sums)]
         if self.packs_rows and self.is_direct and self.size.rows % blocks.height:
@@ -335,26 +332,6 @@ class Product(Storage):
         row_end = first_row + self._times(tile + 1, self.blocks.height)
         before = idiv(row_end - first_column + (self.blocks.width - 1), self.blocks.width)
         return self.simplify(maximum(first_tile, above)), self.simplify(minimum(panels, before))
-
-    def _next_panel(
-        self,
-        right: Callable[[Scalar, Scalar, Scalar], Scalar],
-        panel: Scalar,
-        panels: Scalar,
-        tile: Scalar,
-        term: Scalar,
-        terms: Terms,
-    ) -> tuple[Let, Scalar]:
-        """A part of the next panel to prefetch, of which each tile of this panel has one.
-
-        There is a power of two of tiles, with equally many terms each.
-        """
-        shift = self.blocks.tiles.bit_length() - 1
-        last = (1 << shift) - 1
-        number, first = local(INDEX, "panel"), local(INDEX, "term")
-        values = minimum(panel + 1, panels - 1), minimum(tile, last) * lshr(terms.length, shift)
-        named = Let((number, first), tuple(map(self.simplify, values)))
-        return named, right(number, self.simplify(first + lshr(term, shift)), ZERO)
 
     def _by_terms(
         self,

@@ -68,6 +68,15 @@ class Blocking(NamedTuple):
     fits into the cache."""
     page: int = 4096
     """Bytes: rows whose distance is a multiple of this share sets of a cache."""
+    ways: int = 8
+    """The lines in each set of a first-level cache, whose sets are those of a page, and of a
+    second-level cache. Without AVX-512, a panel is packed if its lines are in so few sets that the
+    caches cannot hold it."""
+    small_cache: int = 1 << 19
+    """Bytes of a second-level cache of a machine without AVX-512."""
+    tiles_from_afar: int = 2
+    """The most tiles below each other that read such a panel in place if not even the second-level
+    cache holds it; `fewest_tiles` if only the first-level one does not."""
     few_terms: int = 64
     """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
     most_thin: int = 10
@@ -80,8 +89,8 @@ class Blocking(NamedTuple):
     thin_rows: int = 240
     """Rows of a block of such a product."""
     few_registers: int = 16
-    """The most registers of a machine without AVX-512. Its second-level cache is small (half a
-    megabyte): each panel is prefetched while the one before it is read."""
+    """The most registers of a machine without AVX-512. Its second-level cache is small: half a
+    megabyte."""
     most_rows: int = 10
     """The most rows of a tile on such a machine: each row's address takes a general register, which
     counters need, too."""
@@ -94,7 +103,8 @@ class Blocking(NamedTuple):
     rows_of_packing_blocks: int = 250
     """The most rows of a product whose blocks have all rows, and pack their part of the right
     operand, if the right operand is larger than the cache. With more rows, a stretch of terms is
-    either too short, or has too few columns: memory is read faster in long pieces."""
+    either too short, or has too few columns: memory is read faster in long pieces. Without AVX-512,
+    also if it is smaller: the second-level cache does not hold the left operand's rows."""
     block_bytes: int = 190_000
     """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
     few_tiles_of_wholes: int = 2

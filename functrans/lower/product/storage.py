@@ -94,13 +94,6 @@ class Storage:
         return self.target.registers <= self.limits.few_registers
 
     @property
-    def fetches_panels(self) -> bool:
-        """Whether tiles prefetch the next panel, from a distant cache, while they read this one."""
-        is_read_again = self.blocks.tiles > 1 and not self.reads_panels_in_place
-        is_distant = self.panels.nbytes > self.limits.panel_bytes and self.blocks.panels > 1
-        return self.has_few_registers and is_read_again and is_distant
-
-    @property
     def stores_along_rows(self) -> bool:
         """Whether a tile's rows are stored from one end of a block to the other.
 
@@ -108,14 +101,14 @@ class Storage:
         """
         nbytes = self.size.terms * self.blocks.panels * self.blocks.width * self.dtype.itemsize
         is_near = self.blocks.packs and nbytes <= self.limits.panel_bytes
-        return is_near and self.is_direct and not self.fetches_panels
+        return is_near and self.is_direct
 
     @property
     def packs_left(self) -> bool:
         """Whether the whole left operand is packed first: blocks side by side read it again."""
         is_read_again = self.size.columns > self.blocks.panels * self.blocks.width
-        is_large = self.all_tiles.nbytes > self.limits.few_bytes and not self.in_arena
-        return self.packs_rows and is_large and is_read_again
+        is_large = self.all_tiles.nbytes > self.limits.few_bytes or self.blocks.packs
+        return self.packs_rows and is_large and is_read_again and not self.in_arena
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
@@ -130,6 +123,8 @@ class Storage:
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand in place, and not a packed copy."""
         few = self.blocks.panels <= self.limits.few_panels
+        if self.has_few_registers and self.blocks.packs:
+            few = False  # one copy is for all blocks
         return self.left.is_dense(self.left.counter) or (few and self.left.factor.op == "load")
 
     @property

@@ -46,10 +46,13 @@ class Machine:
         """The instructions that replace functions, of `functrans.emit.llvm.scalar`.
 
         Also "loads", if those of single elements take less time than a gather from the caches,
-        "pieces", if stores of powers of two take less time than masked ones, and "quarters", if
-        quarters of vectors are joined to whole ones (`functrans.emit.llvm.parts`).
+        "pieces", if stores of powers of two take less time than masked ones, "quarters", if
+        quarters of vectors are joined to whole ones (`functrans.emit.llvm.parts`), and "rounds", if
+        several terms of sums are added in a round (`functrans.emit.llvm.unrolling`).
         """
         found = {"scalef", "quarters"} if {"avx512f", "avx512vl"} <= self.has else {"pieces"}
+        if self.registers == 16:
+            found.add("rounds")
         return frozenset(found | {"loads"} if self.cpu.startswith("znver") else found)
 
     @cached_property

@@ -43,19 +43,48 @@ def test_the_sums_of_a_tile_fit_the_registers(target, dtype):
     assert found.height * vectors >= target.registers // 3
 
 
-def test_blocks_pack_what_few_rows_read():
-    # by loads: constants are neither packed nor read in place
-    def packs(rows, columns, terms):
-        k = index("k", terms)
-        one = product(rows, columns, terms)
-        right = buffer("y", np.float32, (terms, columns))
-        left = buffer("x", np.float32, (rows, terms))
-        factors = load(left, (one.sides[1][0], k)), load(right, (k, one.sides[2][0]))
-        return blocks_of(replace(one, counter=k, factors=factors), CPU, False).packs
+def of_loads(rows, terms, columns, transposed=False):
+    """A product of arrays: constants are neither packed nor read in place."""
+    k, one = index("k", terms), product(rows, columns, terms)
+    row, column = one.sides[1][0], one.sides[2][0]
+    left = buffer("x", np.float32, (terms, rows) if transposed else (rows, terms))
+    place = (k, row) if transposed else (row, k)
+    right = buffer("y", np.float32, (terms, columns))
+    return replace(one, counter=k, factors=(load(left, place), load(right, (k, column))))
 
-    assert packs(128, 512, 128) and packs(500, 512, 512)
+
+def packs(*size, target=CPU):
+    return blocks_of(of_loads(*size), target, False).packs
+
+
+def test_blocks_pack_what_few_rows_read():
+    assert packs(128, 128, 512) and packs(500, 512, 512)
     assert not packs(128, 128, 128)  # read in place
-    assert not packs(1000, 200, 200) and not packs(500, 2000, 512)
+    assert not packs(1000, 200, 200) and not packs(500, 512, 2000)
+
+
+def test_without_avx512_few_rows_fit_the_cache_and_a_strided_operand_is_packed_once():
+    assert packs(200, 512, 512, target=AVX2) and not packs(300, 512, 512, target=AVX2)
+    assert packs(34, 1089, 486, True, target=AVX2) and not packs(34, 1089, 486, True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "in_place"),
+    [
+        (90, 64, 64, True),
+        (64, 128, 64, True),
+        (64, 500, 100, True),
+        (64, 300, 256, False),  # a page has four rows, whose lines do not fit the nearest cache
+        (24, 300, 256, True),  # few tiles
+        (24, 512, 512, False),  # nor the second-level cache
+        (12, 512, 512, True),
+        (64, 500, 500, False),  # a megabyte
+        (24, 500, 500, True),
+    ],
+)
+def test_without_avx512_rows_that_share_sets_of_a_cache_are_packed(rows, terms, columns, in_place):
+    tiles = -(-rows // 6)
+    assert reads_columns_in_place(of_loads(rows, terms, columns), AVX2, tiles) is in_place
 
 
 def test_a_tile_leaves_no_rest_where_it_can():
