@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from functrans.emit.llvm import polling
-from functrans.emit.llvm.alignment import whole_vectors
+from functrans.emit.llvm.alignment import is_whole, whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import term, totals
@@ -378,7 +378,7 @@ class _Emitter:
     ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: a loop over whole vectors, then the masked remainder."""
         writer, sums = self.writer, isinstance(statement, Reduce)
-        if statement.whole:
+        if is_whole(statement, start, stop, lanes):
             with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return

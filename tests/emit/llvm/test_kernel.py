@@ -75,6 +75,12 @@ def test_a_whole_number_of_vectors_has_no_rest():
     assert "masked" not in vector_loop(load(X, (K,)) * 2.0, repeatable=False, whole=True)
 
 
+@pytest.mark.parametrize(("count", "has_rest"), [(16, False), (17, True)])
+def test_a_constant_number_of_whole_vectors_has_no_rest(count, has_rest):
+    store = Store(Y, (K,), load(X, (K,)) * 2.0)
+    assert ("rest" in text(For(K, ZERO, const(count, INDEX), (store,), 8))) is has_rest
+
+
 def test_what_does_not_depend_on_the_loop_is_loaded_once_and_spread():
     found = vector_loop(load(X, (ZERO,)) * load(X, (K,)))
     assert "insertelement" in found and "shufflevector" in found
