@@ -16,7 +16,7 @@ from functrans.emit.llvm.unrolling import Loop
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.scalar import postorder
-from functrans.loop.statements import For, Let, Store
+from functrans.loop.statements import For, Let, Reduce, Store
 from functrans.loop.walk import scalars
 
 LINE = 64
@@ -25,6 +25,15 @@ FEWEST = 24
 """The fewest vectors of a loop for this, since there may be one more."""
 MOST = 32
 """The most operations of a body, which accesses to memory would not delay otherwise."""
+
+
+def is_whole(loop: For | Reduce, start: str, stop: str, lanes: int) -> bool:
+    """Whether a range is known to be a whole number of vectors, so that no code for a rest follows.
+
+    LLVM would not find that out before it has analysed the loops in it.
+    """
+    is_known = start.isdigit() and stop.isdigit()
+    return loop.whole or (is_known and (int(stop) - int(start)) % lanes == 0)
 
 
 @contextmanager

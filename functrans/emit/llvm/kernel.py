@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from functrans.emit.llvm import polling
-from functrans.emit.llvm.alignment import whole_vectors
+from functrans.emit.llvm.alignment import is_whole, whole_vectors
 from functrans.emit.llvm.counters import counter_of
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import term, totals
@@ -162,6 +162,8 @@ class _Emitter:
                     self._let(statement)
                 case Assign():
                     self._assign(statement)
+                case For() if polling.most(statement.start, statement.stop) == 0:
+                    pass
                 case For():
                     bounds = (
                         self.expressions.scalar(statement.start),
@@ -229,7 +231,8 @@ class _Emitter:
         writer, ex = self.writer, self.expressions
         assert ex.vector is None, "a while loop in a vector loop"
         again, body, look, end = (writer.name(kind) for kind in ("again", "do", "look", "end"))
-        strip = self._strip((*statement.prepare, *statement.body))
+        self.polls = True
+        strip = polling.strip(writer, (*statement.prepare, *statement.body), self.depth == 0)
         left = writer.alloca("i64")
         writer.line(f"store i64 {strip}, ptr {left}")
         writer.jump(again)
@@ -282,14 +285,10 @@ class _Emitter:
         self._statements(body)
         self.depth -= 1
 
-    def _strip(self, body: tuple[Statement, ...]) -> str:
-        self.polls = True
-        return polling.strip(self.writer, body, self.depth == 0)
-
     @contextmanager
     def _strips(self, start: str, stop: str, length: str) -> Iterator[str]:
         """A counting loop in strips, between which signals are polled; returns the counter."""
-        writer = self.writer
+        self.polls, writer = True, self.writer
         strip, look, end = (writer.name(kind) for kind in ("strip", "look", "end"))
         before = writer.block
         writer.branch(writer.define(f"icmp slt i64 {start}, {stop}"), strip, end)
@@ -335,11 +334,12 @@ class _Emitter:
             return
         ex = self.expressions
         if ex.vector is not None and polling.is_short(self.writer, statement):
-            with self._loop(*bounds) as counter, ex.bound(statement.index, counter):
-                self._nested(statement.body)
-            return
-        strips = self._strips(*bounds, self._strip(statement.body))
-        with strips as counter, ex.bound(statement.index, counter):
+            loop = self._loop(*bounds)
+        else:
+            length = polling.strip(self.writer, statement.body, self.depth == 0)
+            is_one = polling.is_one_strip(statement, length)
+            loop = self._loop(*bounds) if is_one else self._strips(*bounds, length)
+        with loop as counter, ex.bound(statement.index, counter):
             self._nested(statement.body)
 
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
@@ -379,7 +379,7 @@ class _Emitter:
     ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: a loop over whole vectors, then the masked remainder."""
         writer, sums = self.writer, isinstance(statement, Reduce)
-        if statement.whole:
+        if is_whole(statement, start, stop, lanes):
             with self._loop(start, stop, lanes, sums) as counter:
                 yield counter, None
             return

@@ -14,6 +14,7 @@ from typing import Final
 
 from functrans.emit.llvm.text import Writer
 from functrans.loop.failures import INTERRUPTED
+from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Call, For, If, Reduce, Statement, While
 from functrans.loop.walk import loops_of
@@ -42,6 +43,30 @@ def strip(writer: Writer, body: tuple[Statement, ...], is_outermost: bool) -> st
         return str(max(1, _STRIP // work))
     length = writer.define(f"udiv i64 {_STRIP}, {work}")
     return writer.call("llvm.umax.i64", "i64", [("i64", length), ("i64", "1")])
+
+
+def is_one_strip(loop: For, length: str) -> bool:
+    """Whether a loop ends before its first poll, so that its code is that of a plain loop."""
+    iterations = most(loop.start, loop.stop)
+    return iterations is not None and length.isdigit() and iterations <= int(length)
+
+
+def most(start: Scalar, stop: Scalar) -> int | None:
+    """An upper bound of the number of integers in a range; None if none is found."""
+    match stop.op:
+        case "const" if start.op == "const":
+            return max(0, int(stop.attribute) - int(start.attribute))
+        case "add" if stop.args[0] == start and stop.args[1].op == "const":
+            return max(0, int(stop.args[1].attribute))
+        case "sub" if start == ZERO:
+            return most(stop.args[1], stop.args[0])
+        case "min" | "max":
+            found = [most(start, each) for each in stop.args]
+            known = [each for each in found if each is not None]
+            if stop.op == "min":
+                return min(known, default=None)
+            return max(known) if len(known) == len(found) else None
+    return None
 
 
 def is_short(writer: Writer, loop: For) -> bool:

@@ -12,17 +12,17 @@ loops without carried dependences; leaves an equivalent one in another order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import divides, linear_place
-from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, index, linear
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, Let, Statement, Store, local
+from functrans.loop.statements import Buffer, For, Let, Statement, Store, local
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import scalars
@@ -50,6 +50,8 @@ class Tiling(NamedTuple):
 
 FEWEST_JAMMED = 4
 """The fewest contiguous elements that are loaded as a vector."""
+FEWEST_APART = 8
+"""The fewest statements that have a loop of their own, rather than being written for each row."""
 
 Body = tuple[Statement, ...]
 
@@ -125,7 +127,7 @@ def _tile(nest: Sequence[For], along: For, lengths: Tiling, length: int, jammed:
     ``jammed`` iterations are combined. The vector loop is cut into tiles of a ``length``, if it is
     not 0: of the cache lines that are written, since lines a power of two apart share few sets.
     """
-    vector = nest[-1]
+    vector, straight = _fissioned(nest[-1], along) if jammed else (nest[-1], ())
     is_long = _extent(along) >= lengths.long
     block, start, stop = _block(along, lengths.long_block if is_long else lengths.block)
     tile = None
@@ -136,6 +138,9 @@ def _tile(nest: Sequence[For], along: For, lengths: Tiling, length: int, jammed:
     body = _jammed(vector, along, start, stop, jammed)
     if tile is not None:
         body = (For(tile, ZERO, const(_extent(tile), INDEX), body),)
+    if straight:
+        copied = replace(nest[-1], body=straight)
+        body = (*body, replace(along, start=start, stop=stop, body=(copied,)))
     # inside the other loops, if threads can share these: blocks of a row follow each other
     others = [each for each in nest[:-1] if each is not along]
     is_inside = others and _extent(others[0]) >= lengths.block
@@ -169,6 +174,42 @@ def _jammed(vector: For, along: For, start: Scalar, stop: Scalar, count: int) ->
     together = For(turn, ZERO, rounds, (replace(vector, body=copies),))
     rest = replace(along, start=start + rounds * count, stop=stop, body=(vector,))
     return (together, rest)
+
+
+def _fissioned(vector: For, along: For) -> tuple[For, Body]:
+    """Loop fission: a loop of what reads across the memory order, and the other statements.
+
+    Only the former are worth combining: a concatenation copies many arrays, and may transpose one.
+    """
+    inner, outer = Coefficients(vector.index), Coefficients(along.index)
+    across: dict[Statement, set[Scalar]] = {}
+    straight: dict[Statement, set[Scalar]] = {}
+    for each in vector.body:
+        loads = {x for x in scalars((each,)) if x.op == "load"}
+        turns = (abs(_stride(inner, x) or 0) > 1 and _stride(outer, x) in (1, -1) for x in loads)
+        (across if any(turns) else straight)[each] = loads
+    shared = set().union(*across.values()) & set().union(*straight.values())
+    if shared or len(straight) < FEWEST_APART or not _in_any_order(vector.body):
+        return vector, ()
+    return replace(vector, body=tuple(across)), tuple(straight)
+
+
+def _in_any_order(body: Body) -> bool:
+    """Whether statements store to places that differ by constants, and read none of them."""
+    read = {x.attribute for x in scalars(body) if x.op == "load"}
+    simplify, places = Simplifier(), set()
+    varying: dict[Buffer, Mapping[Scalar, int]] = {}
+    for each in body:
+        if not isinstance(each, Store) or each.op is not None or each.target in read:
+            return False
+        if any(extent.op != "const" for extent in each.target.shape):
+            return False
+        extents = [int(extent.attribute) for extent in each.target.shape]
+        terms, constant = simplify.terms(linear(each.indices, extents))
+        if varying.setdefault(each.target, terms) != terms or (each.target, constant) in places:
+            return False
+        places.add((each.target, constant))
+    return True
 
 
 def _copies(body: Body, along: For, first: Scalar, count: int) -> Body:

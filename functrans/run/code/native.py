@@ -66,6 +66,7 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
+    passes.add_sccp_pass()  # branches on constants: less code for the passes that follow
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)
     return module

@@ -8,7 +8,7 @@ import pytest
 from functrans.emit.llvm.counters import MANY_ADDRESSES
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const, convert, eq, lookup, sqrt, where
+from functrans.loop.scalar import const, convert, eq, lookup, maximum, minimum, sqrt, where
 from functrans.loop.statements import (
     Address,
     Call,
@@ -73,6 +73,12 @@ def test_the_rest_is_stored_in_pieces_where_that_is_faster(dtype, lanes):
 
 def test_a_whole_number_of_vectors_has_no_rest():
     assert "masked" not in vector_loop(load(X, (K,)) * 2.0, repeatable=False, whole=True)
+
+
+@pytest.mark.parametrize(("count", "has_rest"), [(16, False), (17, True)])
+def test_a_constant_number_of_whole_vectors_has_no_rest(count, has_rest):
+    store = Store(Y, (K,), load(X, (K,)) * 2.0)
+    assert ("rest" in text(For(K, ZERO, const(count, INDEX), (store,), 8))) is has_rest
 
 
 def test_what_does_not_depend_on_the_loop_is_loaded_once_and_spread():
@@ -382,3 +388,25 @@ def test_the_counter_of_sums_is_not_hidden():
     for lanes, whole in (1, False), (8, False), (8, True):
         fold = Reduce(sums, ("add",) * len(sums), values, ((K, ZERO, N),), lanes=lanes, whole=whole)
         assert "asm" not in text(fold, *stores)
+
+
+@pytest.mark.parametrize(("stop", "polls"), [
+    (const(64, INDEX), False),
+    (const(65, INDEX), True),
+    (N, True),
+    (minimum(N, const(64, INDEX)), False),
+    (maximum(minimum(N - K, const(4, INDEX)), ZERO), False),
+    (maximum(N - K, ZERO), True),
+    (minimum(K * 8 + 8, N) - K * 8, False),
+])  # fmt: skip
+def test_a_loop_that_ends_before_its_first_poll_has_no_strips(stop, polls):
+    i, j = index("i"), index("j")
+    store = Store(Y, (j,), load(X, (j,)) * 2.0)
+    inner = For(i, ZERO, stop, (For(j, ZERO, N, (store,), lanes=4),))
+    outer = For(K, ZERO, N, (inner,))  # in strips of a length that the kernel computes
+    assert len(re.findall("^strip", text(outer), re.M)) == 1 + polls
+
+
+def test_a_loop_without_iterations_is_not_written():
+    nothing = For(K, const(3, INDEX), const(3, INDEX), (Store(Y, (K,), load(X, (K,))),))
+    assert "loop" not in text(nothing)

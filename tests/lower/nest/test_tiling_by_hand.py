@@ -145,3 +145,24 @@ def test_loops_with_sums_inside_stay():
     summed = For(inner.index, ZERO, inner.stop, (reduce, store), lanes=8)
     with_sum = For(loop.index, ZERO, loop.stop, (summed,))
     assert done_by(tiled, with_sum) is with_sum
+
+
+@pytest.mark.parametrize(
+    ("count", "apart", "together"),
+    [(7, 64, [64, 8]), (8, 64, [8, 1, 8]), (8, 0, [72, 9])],
+)
+@pytest.mark.parametrize("width", [64, 16_384])
+def test_only_what_is_read_across_is_combined(count, apart, together, width):
+    """``y[i, j] = x[j, i]``, and copies beside it, or in its place: the last one stays the last."""
+    loop, x, _ = turned(64, 64, width=width)
+    i, j = loop.index, loop.body[0].index
+    y, z = buffer("y", F8, (64, 64 + apart * count)), buffer("z", F8, (64, 64))
+    places = [(i, j + (n + 1) * apart) for n in range(count)]
+    copies = [Store(y, place, load(z, (i, j))) for place in places]
+    body = (Store(y, (i, j), load(x, (j, i))), *copies)
+    done = done_by(tiled, replace(loop, body=(replace(loop.body[0], body=body),)))
+    vectors = [each for each in walk([done]) if isinstance(each, For) and each.lanes > 1]
+    assert [len(each.body) for each in vectors] == together
+    a, b = np.arange(64.0 * width).reshape(64, width), np.arange(4096.0).reshape(64, 64) + 0.5
+    (made,) = results([done], {x: a, z: b}, [y])
+    np.testing.assert_array_equal(made, np.hstack([a[:, :64].T, *[b] * count]) if apart else b)
