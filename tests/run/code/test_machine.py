@@ -82,6 +82,12 @@ def test_llvm_schedules_for_a_cpu_of_the_level(level, compiled_for):
 
 
 @on_x86
+def test_no_instruction_that_has_no_vex_form():
+    text = jit(lambda x: np.stack([x > 0, x > 1, x > 2, x > 3], axis=-1)).lower(np.ones(999)).asm()
+    assert "\tinsertq" not in text
+
+
+@on_x86
 def test_nothing_that_the_cpu_has_not(monkeypatch, compiled_for):
     old = replace(HERE, features="+sse3,+ssse3,+sse4.1,-avx,-avx2", vector_bytes=16)
     monkeypatch.setattr(machine, "host", lambda: old)
