@@ -87,6 +87,15 @@ def test_no_instruction_that_has_no_vex_form():
     assert "\tinsertq" not in text
 
 
+@pytest.mark.parametrize(
+    ("cpu", "width", "fast"),
+    [("sapphirerapids", 64, True), ("znver4", 64, False), ("znver3", 32, True), ("", 16, False)],
+)
+def test_where_the_sorts_of_numpy_are_fast(cpu, width, fast, monkeypatch):
+    monkeypatch.setattr(machine, "host", lambda: replace(HERE, cpu=cpu, vector_bytes=width))
+    assert native.library_sorts() == fast
+
+
 @on_x86
 def test_nothing_that_the_cpu_has_not(monkeypatch, compiled_for):
     old = replace(HERE, features="+sse3,+ssse3,+sse4.1,-avx,-avx2", vector_bytes=16)
