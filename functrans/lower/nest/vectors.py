@@ -45,6 +45,8 @@ class Vectors(NamedTuple):
     """The operations below which a body is limited by memory, not by latency."""
     largest_together: int = 1500
     """The operations above which a body is compiled for a single vector."""
+    packed: int = 4
+    """The most vectors at once of fewer operations, whose results are joined in one register."""
 
 
 def lanes_of(loop: Loop, extent: int, target: Target) -> int:
@@ -60,10 +62,15 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
             lanes = _side_by_side(lanes, extent, limits.wide_columns, limits.cost_of_steps)
     elif chained_loads(roots) >= limits.chained:
         lanes *= limits.chains
-    elif limits.least_together <= operations <= limits.largest_together:
+    elif operations <= limits.largest_together:
         assert loop.index is not None
-        if _is_contiguous(roots, loop.index) and not _combines_conditions(roots):
-            lanes = _side_by_side(lanes, extent, limits.together, limits.cost_of_waiting)
+        if operations >= limits.least_together:
+            vectors = limits.together
+        else:
+            results = target.lanes(max(root.target.dtype.itemsize for root in roots))
+            vectors = min(results // lanes, limits.packed)
+        if vectors > 1 and _is_contiguous(roots, loop.index) and not _combines_conditions(roots):
+            lanes = _side_by_side(lanes, extent, vectors, limits.cost_of_waiting)
     while lanes > extent:
         lanes //= 2
     return lanes

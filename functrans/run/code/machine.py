@@ -105,6 +105,9 @@ def host() -> Machine:
     if flags.get("avx512f") and flags.get("avx512vl"):
         # 512-bit registers, also if LLVM's tuning for the CPU prefers 256 bits
         flags["prefer-256-bit"] = False
+    if "sse4a" in flags:
+        # its `insertq` has no VEX form: beside AVX instructions it takes hundreds of cycles
+        flags["sse4a"] = False
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
     return Machine(triple, cpu, features, vectors)
 

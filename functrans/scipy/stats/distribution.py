@@ -307,15 +307,21 @@ class _Point(NamedTuple):
     high: Any
 
 
+def _is_infinite(end: Any) -> bool:
+    """Whether an end of the support is known to be infinite."""
+    return isinstance(end, float) and math.isinf(end)
+
+
 def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
     proper = _is_proper(row, given)
     scale = select(greater(given.scale, 0), given.scale, 1)
     y = (x - given.loc) / scale
     low, high = row.support(*given.shapes)
-    above, below = (
-        (greater_equal(y, low), less_equal(y, high)) if closed else (greater(y, low), less(y, high))
-    )
-    inside = proper & above & below & isfinite(y)
+    inside = proper & isfinite(y)
+    if not _is_infinite(low):
+        inside = inside & (greater_equal(y, low) if closed else greater(y, low))
+    if not _is_infinite(high):
+        inside = inside & (less_equal(y, high) if closed else less(y, high))
     if row.discrete and closed:
         inside = inside & equal(floor(y), y)
     return _Point(y, select(inside, y, row.within(*given.shapes)), proper, inside, low, high)
@@ -340,7 +346,7 @@ def _pdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
         return exp(value)
     held = maximum(value, UNDERFLOW)
     for end in (at.low, at.high):  # where the slope of the density need not be 0
-        if not (isinstance(end, float) and math.isinf(end)):
+        if not _is_infinite(end):
             held = select(equal(at.standard, end), value, held)
     return exp(held)
 

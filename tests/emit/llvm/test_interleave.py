@@ -1,6 +1,7 @@
 """Stores to neighbours from one vector loop: vectors transposed in registers."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,6 +55,14 @@ def test_rows_without_gaps(count, lanes, dtype):
     # (rows whose number is no power of two need vectors of twice as many lanes)
     are_whole = all(kind.startswith("<") for kind in stores(made))
     assert are_whole == (count in (2, 4, 8, 16) or 2 * count <= lanes)
+
+
+def test_pairs_are_interleaved_within_halves_of_registers_of_four_lanes():
+    """LLVM would take six shuffles, each across halves."""
+    made, pieces = kernel(range(2), 2, 4), frozenset({"pieces"})
+    check(made, range(2), 2, run=partial(by_llvm, instructions=pieces))
+    assert len(re.findall("shufflevector", emit(made, pieces))) == 3
+    assert len(re.findall("shufflevector", emit(made))) == 1
 
 
 @pytest.mark.parametrize("extent", [64, 70, 300])

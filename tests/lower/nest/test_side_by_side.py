@@ -30,6 +30,13 @@ def test_functions_go_side_by_side():
     assert vectors(lambda x: np.tanh(x[::3]), np.linspace(-3, 3, 3072)) == [LANES]
 
 
+def test_narrow_results_fill_their_vectors():
+    x = np.linspace(-3, 3, 1024)
+    assert vectors(lambda x: x.astype(np.float32), x) == [2 * LANES]
+    assert vectors(lambda x: x > 1, x) == [host.target()[Vectors].packed * LANES]
+    assert vectors(lambda x: x > 1, x.astype(np.int8)) == [8 * LANES]
+
+
 def test_all_lengths():
     before = config.threads
     for n in (0, 1, 2, 3, 5, 9, 17, 33, 300, 2600):
@@ -37,6 +44,7 @@ def test_all_lengths():
         for config.threads in (1, 2):
             found = jit(lambda x: (np.tanh(x) * np.exp(x), x))(x)
             np.testing.assert_allclose(found[0], np.tanh(x) * np.exp(x), rtol=1e-14)
+            np.testing.assert_array_equal(jit(lambda x: x > 0)(x), x > 0)
     config.threads = before
 
 

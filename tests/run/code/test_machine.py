@@ -82,6 +82,21 @@ def test_llvm_schedules_for_a_cpu_of_the_level(level, compiled_for):
 
 
 @on_x86
+def test_no_instruction_that_has_no_vex_form():
+    text = jit(lambda x: np.stack([x > 0, x > 1, x > 2, x > 3], axis=-1)).lower(np.ones(999)).asm()
+    assert "\tinsertq" not in text
+
+
+@pytest.mark.parametrize(
+    ("cpu", "width", "fast"),
+    [("sapphirerapids", 64, True), ("znver4", 64, False), ("znver3", 32, True), ("", 16, False)],
+)
+def test_where_the_sorts_of_numpy_are_fast(cpu, width, fast, monkeypatch):
+    monkeypatch.setattr(machine, "host", lambda: replace(HERE, cpu=cpu, vector_bytes=width))
+    assert native.library_sorts() == fast
+
+
+@on_x86
 def test_nothing_that_the_cpu_has_not(monkeypatch, compiled_for):
     old = replace(HERE, features="+sse3,+ssse3,+sse4.1,-avx,-avx2", vector_bytes=16)
     monkeypatch.setattr(machine, "host", lambda: old)

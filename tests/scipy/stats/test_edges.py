@@ -128,3 +128,10 @@ def test_a_shape_that_is_nan(name):
     for method, operands in (("logpdf", (x, *shapes)), ("support", shapes)):
         found, expected = (getattr(getattr(of, name), method) for of in (stats, scipy.stats))
         np.testing.assert_allclose(jit(found)(*operands), expected(*operands))
+
+
+def test_infinite_ends_are_not_compared_with():
+    x = np.array([-np.inf, -1.0, np.inf, np.nan])
+    logpdf = jit(stats.norm.logpdf)
+    assert "greater" not in str(logpdf.lower(x).graph())
+    np.testing.assert_allclose(logpdf(x), scipy.stats.norm.logpdf(x), rtol=1e-15)
