@@ -47,6 +47,8 @@ class Vectors(NamedTuple):
     """The operations above which a body is compiled for a single vector."""
     packed: int = 4
     """The most vectors at once of fewer operations, whose results are joined in one register."""
+    packed_bytes: int = 32
+    """The bytes of the widest registers for which that was measured."""
 
 
 def lanes_of(loop: Loop, extent: int, target: Target) -> int:
@@ -64,9 +66,10 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
         lanes *= limits.chains
     elif operations <= limits.largest_together:
         assert loop.index is not None
+        vectors = 1
         if operations >= limits.least_together:
             vectors = limits.together
-        else:
+        elif target.vector_bytes <= limits.packed_bytes:
             results = target.lanes(max(root.target.dtype.itemsize for root in roots))
             vectors = min(results // lanes, limits.packed)
         if vectors > 1 and _is_contiguous(roots, loop.index) and not _combines_conditions(roots):
