@@ -7,7 +7,6 @@ derivative.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -297,10 +296,8 @@ def _with_edges(x: Any, proper: Any, inside: Any, value: Any, outside: Any) -> A
 class _Point(NamedTuple):
     """The point at which a function is evaluated, in the standard form."""
 
-    standard: Any
-    """The point itself."""
-    inner: Any
-    """The same, replaced by a point in the interior if it is not in the support."""
+    standard: Any  # the point itself
+    inner: Any  # the same, replaced by a point in the interior if it is not in the support
     proper: Any
     inside: Any
     low: Any
@@ -309,7 +306,7 @@ class _Point(NamedTuple):
 
 def _is_infinite(end: Any) -> bool:
     """Whether an end of the support is known to be infinite."""
-    return isinstance(end, float) and math.isinf(end)
+    return isinstance(end, float) and np.isinf(end)
 
 
 def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
@@ -318,10 +315,10 @@ def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
     y = (x - given.loc) / scale
     low, high = row.support(*given.shapes)
     inside = proper & isfinite(y)
-    if not _is_infinite(low):
-        inside = inside & (greater_equal(y, low) if closed else greater(y, low))
-    if not _is_infinite(high):
-        inside = inside & (less_equal(y, high) if closed else less(y, high))
+    after, before = (greater_equal, less_equal) if closed else (greater, less)
+    for end, is_within in (low, after), (high, before):
+        if not _is_infinite(end):
+            inside = inside & is_within(y, end)
     if row.discrete and closed:
         inside = inside & equal(floor(y), y)
     return _Point(y, select(inside, y, row.within(*given.shapes)), proper, inside, low, high)
@@ -355,8 +352,7 @@ def _distribution_function(rules: Callable[[Row], Function], left: float, right:
     """A function of points with constant values on both sides of the support."""
 
     def method(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
-        given = parsed(row, args, kwargs)
-        x = _number(x)
+        given, x = parsed(row, args, kwargs), _number(x)
         if row.discrete:
             # a step function: evaluate at the step to the left
             at = _point(row, floor(x - given.loc), given._replace(loc=0), closed=False)
@@ -377,8 +373,7 @@ def _rule(*choices: tuple[str, Callable[[Function], Function]]) -> Callable[[Row
 
     def rule(row: Row) -> Function:
         for slot, convert in choices:
-            function = getattr(row, slot)
-            if function is not None:
+            if (function := getattr(row, slot)) is not None:
                 return convert(function)
         return _formula(row, choices[0][0])
 
