@@ -133,7 +133,7 @@ def check_spectra(a, values, vectors):
     assert (apart <= 8 * n * eps).all()
     assert (np.diff(values, axis=-1) >= 0).all()
     wrong = np.abs(values - np.linalg.eigvalsh(a)).max(-1, initial=0) / norm
-    assert (wrong <= (3 + n / 2) * eps).all()
+    assert (wrong <= (4 + n / 2) * eps).all()  # NumPy's own errors among them, which differ by BLAS
 
 
 def check_singular(a, u, s, vh):
