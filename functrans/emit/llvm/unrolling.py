@@ -35,14 +35,13 @@ executes another thread as well, which gets every other instruction, counters an
 their share of it.
 """
 
-
 FEWEST_TERMS = 32
-"""The fewest terms for which this is worth it, and the prefetching of the sums' destination."""
+"""The fewest terms for which rounds, and prefetching where sums will be stored, save time."""
 
 REGISTERS, VECTOR_BYTES = 16, 32
 """The vector registers of a machine without AVX-512, and their size."""
 
-LINE = 64
+NEAR = 64
 """The most bytes between terms of a row whose places are counted from one register."""
 
 
@@ -77,11 +76,12 @@ def _fits(ex: Expressions, statement: Reduce) -> bool:
     vectors = -(-vector.lanes * statement.targets[0].dtype.itemsize // VECTOR_BYTES)
     if (len(statement.targets) + 1) * vectors + 1 >= REGISTERS:
         return False
-    index, places = statement.loops[-1][0], Coefficients(statement.loops[-1][0])
+    index = statement.loops[-1][0]
+    places = Coefficients(index)
     for x in postorder(statement.values):
         if x.op == "load" and vector.index not in postorder([x]) and index in postorder([x]):
             distance = places.of_element(x.attribute, x.args)
-            if distance is None or abs(distance) * x.dtype.itemsize > LINE:
+            if distance is None or abs(distance) * x.dtype.itemsize > NEAR:
                 return False
     return True
 

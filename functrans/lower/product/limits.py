@@ -18,8 +18,9 @@ class Blocking(NamedTuple):
     `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
     with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `steps_of_lanes` with
     vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
-    `few_masked_tiles`, `lone_vector` (5 to 300 terms, 3 to 120 columns) and `vectors_of_one_tile`
-    (2 to 700 terms, 3 to 40 columns) on one without.
+    `few_masked_tiles`, `lone_vector` (5 to 300 terms, 3 to 120 columns), `vectors_of_one_tile`
+    (2 to 700 terms, 3 to 40 columns) and `tiles_from_afar` (12 to 90 rows, 20 to 512 terms and
+    columns) on one without.
     """
 
     depth_bytes: int = 1536

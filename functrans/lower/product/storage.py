@@ -122,9 +122,8 @@ class Storage:
     @property
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand in place, and not a packed copy."""
-        few = self.blocks.panels <= self.limits.few_panels
-        if self.has_few_registers and self.blocks.packs:
-            few = False  # one copy is for all blocks
+        is_shared = self.has_few_registers and self.blocks.packs  # one copy is for all blocks
+        few = self.blocks.panels <= self.limits.few_panels and not is_shared
         return self.left.is_dense(self.left.counter) or (few and self.left.factor.op == "load")
 
     @property

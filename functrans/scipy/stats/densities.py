@@ -33,6 +33,7 @@ from functrans.scipy.stats.standard import (
     generalised_pareto,
     half,
     log1p_power,
+    log1p_square,
     log_i0e,
     log_kve,
     normal_logpdf,
@@ -209,7 +210,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "foldcauchy", ("c",), **{**ON_POSITIVE, "valid": _is_not_negative},
         logpdf=lambda x, c: (
-            logaddexp(-log1p((x - c) * (x - c)), -log1p((x + c) * (x + c))) - LOG_PI
+            logaddexp(-log1p_square(x - c), -log1p_square(x + c)) - LOG_PI
         ),
     ),
     Row(
@@ -306,7 +307,7 @@ ROWS: tuple[Row, ...] = (
         "skewcauchy", ("a",), **{**ON_REALS, "within": one, "valid": (
             lambda a: less(absolute(a), 1)
         )},
-        logpdf=lambda x, a: -LOG_PI - log1p(x * x / ((1 + a * sign(x)) * (1 + a * sign(x)))),
+        logpdf=lambda x, a: -LOG_PI - log1p_square(x / (1 + a * sign(x))),
     ),
     Row(
         "trapezoid", ("c", "d"), support=lambda c, d: (0.0, 1.0), within=half,

@@ -54,6 +54,7 @@ from functrans.scipy.stats.standard import (
     gamma_entropy,
     log1mexp,
     log1p_power,
+    log1p_square,
     log_i0e,
     log_ive,
     log_mills,
@@ -218,7 +219,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "halfcauchy", **ON_POSITIVE,
-        logpdf=lambda x: LOG2 - LOG_PI - log1p(x * x),
+        logpdf=lambda x: LOG2 - LOG_PI - log1p_square(x),
         cdf=lambda x: 2 / math.pi * arctan(x), sf=lambda x: 2 / math.pi * arctan2(1.0, x),
         ppf=tan_of_share, isf=lambda q: 1 / tan_of_share(q),
         entropy=lambda: math.log(2 * math.pi),

@@ -46,6 +46,7 @@ from functrans.scipy.stats.standard import (
     LOG_SQRT_2_PI,
     ON_REALS,
     SQRT_2,
+    log1p_square,
     log_i0e,
     log_shifted_tail,
     normal_logpdf,
@@ -95,7 +96,7 @@ def _student_logpdf(x: Any, df: Any) -> Any:
     normal = equal(df, np.inf)
     df = select(normal, 1, df)
     front = gammaln_difference(0.5 * df, 0.5) - 0.5 * (log(df) + LOG_PI)
-    density = front - 0.5 * (df + 1) * log1p(x * x / df)
+    density = front - 0.5 * (df + 1) * log1p_square(x / sqrt(df))
     return select(normal, normal_logpdf(x), density)
 
 
@@ -233,7 +234,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "cauchy", **ON_REALS,
-        logpdf=lambda x: -LOG_PI - log1p(x * x),
+        logpdf=lambda x: -LOG_PI - log1p_square(x),
         cdf=lambda x: arctan2(1.0, -x) / math.pi, sf=lambda x: arctan2(1.0, x) / math.pi,
         ppf=lambda q: -_cauchy_isf(q), isf=_cauchy_isf,
         entropy=lambda: math.log(4 * math.pi),

@@ -135,3 +135,24 @@ def test_infinite_ends_are_not_compared_with():
     logpdf = jit(stats.norm.logpdf)
     assert "greater" not in str(logpdf.lower(x).graph())
     np.testing.assert_allclose(logpdf(x), scipy.stats.norm.logpdf(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "front", "power"),
+    [
+        ("cauchy", (), -np.log(np.pi), 2),
+        ("halfcauchy", (), np.log(2 / np.pi), 2),
+        ("foldcauchy", (1.0,), np.log(2 / np.pi), 2),
+        ("skewcauchy", (0.5,), np.log(1.5**2 / np.pi), 2),
+        ("t", (3.0,), np.log(6 * np.sqrt(3) / np.pi), 4),
+    ],
+)
+def test_squares_do_not_overflow(name, shapes, front, power):
+    logpdf = getattr(stats, name).logpdf
+    for x in 1e9, 1e150, 1e200, 1e308:
+        found = jit(lambda x: logpdf(x, *shapes))(x)
+        assert found == pytest.approx(front - power * np.log(x), rel=1e-15)
+        assert jit(grad(lambda x: logpdf(x, *shapes)))(x) == pytest.approx(-power / x, rel=1e-14)
+    if name in ("cauchy", "t"):
+        curvature = grad(grad(lambda x: logpdf(x, *shapes)))(0.0)
+        assert curvature == pytest.approx(-2.0 if name == "cauchy" else -4 / 3)
