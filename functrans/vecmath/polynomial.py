@@ -88,21 +88,33 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     one more multiplication, half the chain of dependent operations, and, unlike with a split into
     even and odd powers, no larger intermediate results if the signs alternate.
     """
-    if len(coefficients) < 6:
-        return horner(x, coefficients)
-    square = x * x
-    lines = [horner(x, coefficients[i : i + 2]) for i in range(0, len(coefficients), 2)]
-    result = lines[-1]
-    for line in reversed(lines[:-1]):
-        result = fma(result, square, line)
-    return result
+    return _in_powers(x, coefficients, 1 if len(coefficients) < 6 else 2)
 
 
 def horner(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    """``sum c[i] x**i`` with as few operations as possible."""
-    result = const(coefficients[-1], x.dtype)
-    for coefficient in reversed(coefficients[:-1]):
+    """``sum c[i] x**i`` by Horner's rule, and the terms from ``x**4`` on, if many, in ``x**4``.
+
+    A CPU waits for chains of some ten and more dependent operations. The rounding errors of the
+    last four steps are nearly all that reach the result.
+    """
+    if len(coefficients) < 9:
+        return _in_powers(x, coefficients, 1)
+    result = _in_powers(x, coefficients[4:], 4)
+    for coefficient in reversed(coefficients[:4]):
         result = fma(result, x, coefficient)
+    return result
+
+
+def _in_powers(x: Scalar, coefficients: Sequence[float], power: int) -> Scalar:
+    """``sum c[i] x**i`` by Horner's rule in ``x**power`` (1, 2 or 4), as in Estrin's scheme."""
+    terms = [const(c, x.dtype) for c in coefficients]
+    while power > 1:
+        pairs = (terms[i : i + 2] for i in range(0, len(terms), 2))
+        terms = [fma(pair[1], x, pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
+        x, power = x * x, power // 2
+    result = terms[-1]
+    for term in reversed(terms[:-1]):
+        result = fma(result, x, term)
     return result
 
 
