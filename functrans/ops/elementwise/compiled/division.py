@@ -48,7 +48,7 @@ def _either(x: Scalar, y: Scalar, is_remainder: bool) -> Scalar:
     divisor = int(y.attribute) if y.op == "const" else None
     if divisor is None:
         return _function(x.dtype, None, is_remainder)((x, y))
-    if x.dtype.itemsize == 8 and abs(divisor) <= SHORT:
+    if x.dtype.itemsize == 8 and (divisor > 1 or -SHORT <= divisor < 0):
         return _function(x.dtype, divisor, is_remainder)((x,))
     # LLVM multiplies narrow integers by a constant
     return _remainder_of_division(x, y) if is_remainder else _divided(x, y)
@@ -59,10 +59,14 @@ def _function(dtype: np.dtype[Any], divisor: int | None, is_remainder: bool) -> 
     x, y = parameter(0, dtype), parameter(1, dtype)
     parameters = (x, y) if divisor is None else (x,)
     y = y if divisor is None else const(divisor, dtype)
-    if is_remainder:
-        single, wide = _remainder_of_division(x, y), where(eq(y, 0), 0, x - _multiplied(x, y) * y)
+    if divisor is None or divisor < 0:
+        wide = _multiplied(x, y)
     else:
-        single, wide = _divided(x, y), _multiplied(x, y)
+        wide = _by_invariant(x, divisor)
+    if is_remainder:
+        single, wide = _remainder_of_division(x, y), where(eq(y, 0), 0, x - wide * y)
+    else:
+        single = _divided(x, y)
     name = "remainder" if is_remainder else "quotient"
     return Function(parameters, closed(single), name, in_lanes=closed(wide))
 
@@ -96,6 +100,39 @@ def _remainder_of_division(x: Scalar, y: Scalar) -> Scalar:
 def _rounds_up(truncated: Scalar, y: Scalar) -> Scalar:
     """Whether truncated division, whose remainder is known, rounds upwards."""
     return ne(truncated, 0) & ((truncated < 0) ^ (y < 0))
+
+
+# -- by the high half of a product with a constant -------------------------------------------------
+
+
+def _by_invariant(x: Scalar, divisor: int) -> Scalar:
+    """The quotient of an integer of 64 bits and a constant from 2 up.
+
+    Of a negative number, it is the complement of the quotient of the complement.
+
+    References
+    ----------
+    T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication" (1994).
+    """
+    shift = (divisor - 1).bit_length()
+    if x.dtype.kind == "u":
+        # the multiplier has 65 bits
+        high = _high_product(x, -(-(1 << 64 + shift) // divisor) - (1 << 64))
+        return (((x - high) >> 1) + high) >> (shift - 1)
+    sign = x >> 63
+    natural = convert(x ^ sign, np.uint64)
+    high = _high_product(natural, -(-(1 << 63 + shift) // divisor))
+    return convert(high >> (shift - 1), np.int64) ^ sign
+
+
+def _high_product(x: Scalar, factor: int) -> Scalar:
+    """The upper 64 of the 128 bits of a product: vectors multiply halves of 32 bits."""
+    half = (1 << 32) - 1
+    high, low = x >> 32, x & half
+    upper, lower = (const(f, x.dtype) for f in divmod(factor, 1 << 32))
+    carried = high * lower + (low * lower >> 32)
+    middle = low * upper + (carried & half)
+    return high * upper + (carried >> 32) + (middle >> 32)
 
 
 # -- by floats ------------------------------------------------------------------------------------
