@@ -41,20 +41,7 @@ after_waiting: list[Callable[[Driver], None]] = []
 
 
 class Memory:
-    """A piece of a GPU's memory, which is freed with its last reference.
-
-    Attributes
-    ----------
-    driver : Driver
-        The driver of its GPU.
-    address : int
-        Its address; 0 if it is empty, or was released.
-    nbytes : int
-    stream : Stream
-        The stream on which it was written.
-    owner : object
-        The owner of borrowed memory; None for memory of the pool.
-    """
+    """A piece of a GPU's memory, which is freed with its last reference."""
 
     __slots__ = (
         "__weakref__",
@@ -69,7 +56,12 @@ class Memory:
     )
 
     def __init__(
-        self, driver: Driver, address: int, nbytes: int, stream: Stream, owner: Any = None
+        self,
+        driver: Driver,
+        address: int,  # 0 if it is empty, or was released
+        nbytes: int,
+        stream: Stream,  # the stream on which it was written
+        owner: Any = None,  # the owner of borrowed memory; None for memory of the pool
     ) -> None:
         self.driver = driver
         self.address = address
