@@ -39,7 +39,7 @@ from functrans.loop.statements import (
     where_true,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import Access, accesses, walk
+from functrans.loop.walk import Access, Body, accesses, walk
 from functrans.lower.grid.contiguity import neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two, work_of
 from functrans.lower.grid.launch import narrowed
@@ -47,8 +47,6 @@ from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.nest.linearisation import quotient_and_rest
 from functrans.lower.plan import Step
-
-Body = tuple[Statement, ...]
 
 
 def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) -> Step:

@@ -9,8 +9,8 @@ from math import prod
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.operations import operations, operations_of
-from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While, band
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, While, band
 from functrans.loop.walk import accesses, loops_of, walk
 
 
@@ -69,6 +69,13 @@ def grid_axes(body: Sequence[Statement]) -> tuple[For, ...]:
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:
     """A loop over the range of an index, whose iterations are dealt to a team's threads."""
     return For(counter, ZERO, as_index(counter.attribute[2]), tuple(body), lanes=team)
+
+
+def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
+    """Stores of a constant in all of a thread's elements of a row."""
+    _, count = row.extents
+    value = const(number, row.dtype)
+    return [Store(row, (thread, as_index(each)), value) for each in range(count)]
 
 
 def least_power_of_two(number: int) -> int:

@@ -21,7 +21,7 @@ from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
-from functrans.loop.walk import bounds, loaded, scalars, stored, walk
+from functrans.loop.walk import Body, bounds, buffers_of, scalars, stored, walk
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
@@ -30,8 +30,6 @@ from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
 from functrans.lower.nest.fusion import Fusion
-
-Body = tuple[Statement, ...]
 
 
 def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
@@ -168,7 +166,7 @@ class _Search:
     def _about(self, statement: Statement) -> tuple[set[Buffer], int, int]:
         """The buffers of a statement, the nodes of its expressions, and its loops."""
         if statement not in self._used:
-            used = loaded((statement,)) | stored((statement,))
+            used = buffers_of((statement,))
             loops = sum(isinstance(each, (For, Reduce)) for each in walk((statement,)))
             self._used[statement] = used, len(scalars((statement,))), loops
         return self._used[statement]
@@ -228,9 +226,6 @@ def _calls(statement: Statement) -> bool:
 
 def _is_constant(statement: If) -> bool:
     """Whether a condition does not change while the statements under it are executed."""
-    read = {node.attribute for node in _loads(statement.condition)}
+    nodes = postorder([statement.condition])
+    read = {node.attribute for node in nodes if node.op == "load"}
     return read.isdisjoint(stored((statement,)))
-
-
-def _loads(expression: Scalar) -> list[Scalar]:
-    return [node for node in postorder([expression]) if node.op == "load"]

@@ -21,25 +21,12 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-    band,
-    buffer,
-    in_loops,
-    load,
-)
-from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
+from functrans.loop.statements import Buffer, For, If, Let, Store, band, buffer, in_loops, load
+from functrans.loop.walk import Body, assigned, buffers_of, declared, scalars, walk
 from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
 from functrans.records import dataclass
-
-Body = tuple[Statement, ...]
 
 
 class Arm(NamedTuple):
@@ -160,7 +147,7 @@ def _users(pieces: Sequence[Piece]) -> dict[Buffer | Scalar, list[int]]:
     found: dict[Buffer | Scalar, list[int]] = {}
     for number, piece in enumerate(pieces):
         conditions = [each.condition for each in piece.around if isinstance(each, Arm)]
-        own: dict[Buffer | Scalar, None] = dict.fromkeys(loaded(piece.body) | stored(piece.body))
+        own: dict[Buffer | Scalar, None] = dict.fromkeys(buffers_of(piece.body))
         own |= dict.fromkeys(_locals(piece.body, conditions))
         for one in own:
             found.setdefault(one, []).append(number)

@@ -15,12 +15,10 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Call, For, Statement, Store, in_loops
-from functrans.loop.walk import loaded, stored, walk
+from functrans.loop.statements import Call, For, Statement, Store, in_loops
+from functrans.loop.walk import Body, buffers_of, loaded, walk
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import carries_values
-
-Body = tuple[Statement, ...]
 
 
 def with_calls_apart(nest: Nest) -> list[Nest]:
@@ -33,14 +31,14 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
         before = [each for body in bodies[:number] for each in body]
         after = [each for body in bodies[number:] for each in body]
         assert not carries_values(before, after, set()), "a number is kept across a call"
-    users = Counter(row for body in bodies for row in _used(body))
+    users = Counter(row for body in bodies for row in buffers_of(body))
     of_calls = {row for call in _calls(nest.body) for row in (*call.reads, *call.writes)}
     scratch = {row for row in nest.scratch if users[row] == 1 and row not in of_calls}
     return [
         replace(
             nest,
             body=body,
-            scratch=tuple(row for row in nest.scratch if row in scratch & _used(body)),
+            scratch=tuple(row for row in nest.scratch if row in scratch & buffers_of(body)),
             operations=None,
             turns=turns,
         )
@@ -50,10 +48,6 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
 
 def _calls(body: Sequence[Statement]) -> list[Call]:
     return [each for each in walk(body) if isinstance(each, Call)]
-
-
-def _used(body: Sequence[Statement]) -> set[Buffer]:
-    return loaded(body) | stored(body)
 
 
 class _Part(NamedTuple):

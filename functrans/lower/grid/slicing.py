@@ -25,12 +25,10 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, buffer, load
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import scalars, walk
+from functrans.loop.walk import Body, locals_in, walk
 from functrans.lower.grid.dealing import deal, extent, perfect, terms
 from functrans.lower.grid.unroll_and_jam import Jam
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
-
-Body = tuple[Statement, ...]
 
 Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
 """The result of an iteration to which a row of slices belongs; its dtype, and its shape."""
@@ -103,7 +101,7 @@ def _is_long(statement: Reduce, grid: Grid) -> bool:
 
 def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
     """The statements on which sums depend; None if one sum depends on another."""
-    wanted = _locals(sums)
+    wanted = locals_in(sums)
     found: list[Statement] = []
     for each in reversed(before):
         assert isinstance(each, (Let, Reduce))
@@ -112,12 +110,8 @@ def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
         if each in sums:
             return None
         found.append(each)
-        wanted |= _locals((each,))
+        wanted |= locals_in((each,))
     return tuple(reversed(found))
-
-
-def _locals(statements: Sequence[Statement]) -> set[Scalar]:
-    return {node for node in scalars(statements) if node.op == "local"}
 
 
 class Slicer:

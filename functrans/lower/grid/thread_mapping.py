@@ -19,7 +19,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, Reduce, Statement, While, in_loops
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import accesses, children, walk, with_bodies
+from functrans.loop.walk import Body, accesses, children, walk, with_bodies
 from functrans.lower.grid.coalescing import joined_sums
 from functrans.lower.grid.contiguity import neighbours
 from functrans.lower.grid.cost import Spans
@@ -27,8 +27,6 @@ from functrans.lower.grid.dealing import extent, grid_axes, is_independent, perf
 from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import linearised
-
-Body = tuple[Statement, ...]
 
 
 def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:

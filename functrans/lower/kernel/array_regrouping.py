@@ -18,7 +18,7 @@ from typing import NamedTuple
 from functrans.loop.affine import Coefficients
 from functrans.loop.statements import Address, Buffer, Call, Column, For, MatrixMultiply
 from functrans.loop.target import Target
-from functrans.loop.walk import accesses, loaded, stored, walk
+from functrans.loop.walk import accesses, buffers_of, walk
 from functrans.lower.nest.bodies import Nest
 
 
@@ -79,7 +79,7 @@ def _accessed_by_row(nest: Nest) -> dict[Buffer, None]:
     others = set(nest.scratch)
     for statement in nest.body:
         if nest.turns or not isinstance(statement, For) or statement.parallel:
-            others |= loaded((statement,)) | stored((statement,))
+            others |= buffers_of((statement,))
             continue
         step = Coefficients(statement.index)
         for one, position, _ in accesses((statement,)):
@@ -90,7 +90,7 @@ def _accessed_by_row(nest: Nest) -> dict[Buffer, None]:
                 others.add(one)
     for each in walk(nest.body):
         if isinstance(each, Call | MatrixMultiply):
-            others |= loaded((each,)) | stored((each,))
+            others |= buffers_of((each,))
         if isinstance(each, Call):
             others.update(x.target for x in each.arguments if isinstance(x, Address))
     return {one: None for one in found if one not in others}

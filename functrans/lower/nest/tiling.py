@@ -25,7 +25,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, local
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import scalars
+from functrans.loop.walk import Body, scalars
 
 
 class Tiling(NamedTuple):
@@ -52,8 +52,6 @@ FEWEST_JAMMED = 4
 """The fewest contiguous elements that are loaded as a vector."""
 FEWEST_APART = 8
 """The fewest statements that have a loop of their own, rather than being written for each row."""
-
-Body = tuple[Statement, ...]
 
 
 def tiled(loop: For, target: Target) -> For:

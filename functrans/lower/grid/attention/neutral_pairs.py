@@ -16,14 +16,12 @@ from functrans.loop.nodes import identity
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, zero
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import local
-from functrans.lower.grid.attention.def_use import folds_in
+from functrans.lower.grid.attention.def_use import Known, folds_in
 from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
 from functrans.lower.grid.attention.pairs import PairProduct
 from functrans.lower.grid.attention.seen_tiles import LeftOut, masks
 from functrans.lower.product.bounds import Bounds, is_exp
 from functrans.lower.product.mask import Mask
-
-Known = dict[Scalar, Scalar]
 
 
 def neutral_pairs(sums: PairSums, simplify: Simplifier) -> LeftOut | None:

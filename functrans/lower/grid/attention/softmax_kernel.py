@@ -35,11 +35,11 @@ from functrans.lower.grid.attention.tiles import (
     Element,
     PairTiles,
     counted,
-    filled,
     named_loads,
     team_root,
 )
 from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_halves
+from functrans.lower.grid.dealing import filled
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")

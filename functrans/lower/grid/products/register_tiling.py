@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
 from functrans.loop.grid import Grid, ProductTile
-from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -37,7 +37,7 @@ from functrans.loop.statements import (
     local,
     where_true,
 )
-from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
@@ -162,19 +162,10 @@ class Tiling:
     def _start(self) -> tuple[Statement, ...]:
         """Initialise the accumulators, and load the tiles for the first stretch of terms."""
         thread = index("thread", self.tile.threads)
-        body = self._no_sums(thread)
+        body = filled(self.sums, thread, 0)
         names, values = self._loaded(thread, ZERO)
         body += [Let(names, values), *self._put(thread, ZERO, names)]
         return (deal(thread, body, self.tile.threads),)
-
-    def _no_sums(self, thread: Scalar) -> list[Statement]:
-        """Stores of zeros in all accumulators."""
-        op = self.product.fold.attribute[0]
-        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
-        return [
-            Store(self.sums, (thread, const(number, INDEX)), nothing)
-            for number in range(self.tile.sums)
-        ]
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
