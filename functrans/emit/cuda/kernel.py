@@ -238,7 +238,8 @@ class _Printer(Printer):
         loads = (
             node
             for node in always_loaded(roots)
-            if node.attribute not in self.registers and not self._is_known(node)
+            if node.attribute not in self.registers
+            and not any(node in scope for scope in self.scopes)
         )
         for group in groups(loads, lambda node: (node.attribute, node.args[0]), self.simplify):
             self._load(group)
@@ -252,9 +253,6 @@ class _Printer(Printer):
         terms, constant = self.simplify.terms(position)
         (width,) = terms.values()
         return f"{self.names[one]}[{self.round * width + constant}]"
-
-    def _is_known(self, node: Scalar) -> bool:
-        return any(node in scope for scope in self.scopes)
 
     def _load(self, group: Group) -> None:
         one, dtype = group.buffer, group.buffer.dtype

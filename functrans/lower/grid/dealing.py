@@ -48,6 +48,11 @@ def is_independent(statement: Statement) -> bool:
     return isinstance(statement, For) and (statement.parallel or statement.lanes > 1)
 
 
+def is_from_zero(start: Scalar, stop: Scalar) -> bool:
+    """Whether a loop is from 0 to a number, whatever the indices around it are."""
+    return start is ZERO and stop.op == "const"
+
+
 def perfect(loop: For) -> list[For]:
     """A perfect nest: a loop, and independent loops each of which is a whole body."""
     found = [loop]
@@ -59,11 +64,8 @@ def perfect(loop: For) -> list[For]:
 
 
 def grid_axes(body: Sequence[Statement]) -> tuple[For, ...]:
-    """The loops of a band that are axes of a grid: from 0 to a number, whatever the others' are.
-
-    A loop over a block of the iterations of another one is not.
-    """
-    return tuple(takewhile(lambda loop: loop.start is ZERO and loop.stop.op == "const", band(body)))
+    """The loops of a band that are axes of a grid, unlike those over blocks of other loops."""
+    return tuple(takewhile(lambda loop: is_from_zero(loop.start, loop.stop), band(body)))
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:
@@ -120,7 +122,7 @@ def _whole(row: Buffer, body: Sequence[Statement]) -> Iterator[Scalar]:
         if is_independent(each) or (isinstance(each, Reduce) and len(each.loops) == 1):
             assert isinstance(each, (For, Reduce))
             counter, start, stop = bounds(each)
-            if start is ZERO and stop.op == "const" and row.extents == (stop.attribute,):
+            if is_from_zero(start, stop) and row.extents == (stop.attribute,):
                 yield counter
 
 

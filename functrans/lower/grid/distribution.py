@@ -17,13 +17,12 @@ from itertools import chain, groupby
 from math import prod
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
 from functrans.loop.walk import Body, bounds, buffers_of, scalars, stored, walk
 from functrans.lower.grid.cost import Spans
-from functrans.lower.grid.dealing import extent, is_independent
+from functrans.lower.grid.dealing import extent, is_from_zero, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
 from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of
@@ -109,15 +108,15 @@ class _Search:
         Values that are passed on inside a band remain in a thread's registers, or in its cache.
         """
         in_band = any(is_independent(each) for each in whole.around if isinstance(each, For))
-        return whole.time <= (self.grid.apart if in_band else 1) * _total(parts)
+        return whole.time <= (self.grid.apart if in_band else 1) * sum(leaf.time for leaf in parts)
 
     def _statement(self, statement: Statement, around: tuple[Around, ...]) -> list[_Leaf]:
         """One statement as a kernel, or as the kernels of the statements inside it."""
         leaf = self._leaf(around, (statement,))
         inside: list[_Leaf] = []
         match statement:
-            case For() if statement.start is ZERO and statement.stop.op == "const":
-                if not _calls(statement):
+            case For() if is_from_zero(statement.start, statement.stop):
+                if not any(isinstance(each, Call) for each in walk((statement,))):
                     inside = self.best(statement.body, (*around, statement))
             case If() if _is_constant(statement):
                 for holds, arm in ((True, statement.body), (False, statement.otherwise)):
@@ -214,14 +213,6 @@ def _turns(around: Sequence[Around]) -> int:
     return prod(
         extent(each) for each in around if isinstance(each, For) and not is_independent(each)
     )
-
-
-def _total(leaves: Sequence[_Leaf]) -> int:
-    return sum(leaf.time for leaf in leaves)
-
-
-def _calls(statement: Statement) -> bool:
-    return any(isinstance(each, Call) for each in walk((statement,)))
 
 
 def _is_constant(statement: If) -> bool:

@@ -211,7 +211,10 @@ def _with_locals_in_memory(
         used = [x for x in homes if number in users[x]]
         lacking = [x for x in used if x not in known[number]]
         made = [x for x in used if x in changed[number]]
-        body = (*_behind(_loads(lacking, homes), piece.body), *_stores(made, homes))
+        body = (
+            *_behind(_loads(lacking, homes), piece.body),
+            *(Store(*homes[name], name) for name in made),
+        )
         around = tuple(_with_loads(each, homes) for each in piece.around)
         done.append(Piece(around, body))
     return done
@@ -242,10 +245,6 @@ def _behind(declarations: Body, body: Body) -> Body:
     if declarations and len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         return (replace(body[0], body=_behind(declarations, body[0].body)),)
     return (*declarations, *body)
-
-
-def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
-    return tuple(Store(*homes[name], name) for name in names)
 
 
 def _with_loads(each: Around, homes: Homes) -> Around:

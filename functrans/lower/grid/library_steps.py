@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Call, For, Statement, Store, in_loops
 from functrans.loop.walk import Body, buffers_of, loaded, walk
+from functrans.lower.grid.dealing import is_from_zero
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import carries_values
 
@@ -70,7 +70,7 @@ def _parts(body: Sequence[Statement], turns: tuple[Scalar, ...] = ()) -> Iterato
             yield _Part(turns, (each,))
             continue
         assert isinstance(each, For), "a call in a branch"
-        assert each.start is ZERO and each.stop.op == "const", "a call in a loop without an end"
+        assert is_from_zero(each.start, each.stop), "a call in a loop without an end"
         yield from _parts(each.body, (*turns, each.index))
     if between:
         yield _Part(turns, tuple(between))
@@ -86,7 +86,7 @@ def _shared(statement: Statement) -> Statement:
     if not loops or not isinstance(inside, Store) or inside.op is not None:
         return statement
     alone = inside.target not in loaded([inside])
-    bounded = all(each.start is ZERO and each.stop.op == "const" for each in loops)
+    bounded = all(is_from_zero(each.start, each.stop) for each in loops)
     if not alone or not bounded or not {each.index for each in loops} <= {*inside.indices}:
         return statement
     if any(node.op == "required" for node in postorder([inside.value])):

@@ -26,7 +26,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, buffer, load
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import Body, locals_in, walk
-from functrans.lower.grid.dealing import deal, extent, perfect, terms
+from functrans.lower.grid.dealing import deal, extent, is_from_zero, perfect, terms
 from functrans.lower.grid.unroll_and_jam import Jam
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 
@@ -76,7 +76,7 @@ def extent_of_terms(statement: Reduce) -> int:
 def long_sums(loop: For, grid: Grid) -> Sums | None:
     """The sums of a loop whose terms may be dealt; None if there are none."""
     loops = perfect(loop)
-    if not all(_is_from_zero(each.start, each.stop) for each in loops):
+    if not all(is_from_zero(each.start, each.stop) for each in loops):
         return None
     body = tuple(unblocked(x) if isinstance(x, Reduce) else x for x in loops[-1].body)
     sums = tuple(each for each in body if isinstance(each, Reduce) and _is_long(each, grid))
@@ -89,14 +89,10 @@ def long_sums(loop: For, grid: Grid) -> Sums | None:
     return None if needed is None else Sums(tuple(loops), needed, sums, body)
 
 
-def _is_from_zero(start: Scalar, stop: Scalar) -> bool:
-    return start is ZERO and stop.op == "const"
-
-
 def _is_long(statement: Reduce, grid: Grid) -> bool:
     """Whether a sum has many terms, and its last loop can be divided."""
     _, *bounds = statement.loops[-1]
-    return terms(statement) >= grid.shortest and _is_from_zero(*bounds)
+    return terms(statement) >= grid.shortest and is_from_zero(*bounds)
 
 
 def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:

@@ -98,7 +98,7 @@ class _Kernel:
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
         return tiles.in_the_grid(
             (
-                tiles.by_threads(self._no_sums),
+                tiles.by_threads(lambda thread: filled(self.sums.row, thread, 0)),
                 tiles.by_rows(self._start),
                 *tiles.load_rows(),
                 *where_seen(tiles, hidden, of_keys),
@@ -108,9 +108,6 @@ class _Kernel:
         )
 
     # -- scores and weights -----------------------------------------------------------------------
-
-    def _no_sums(self, thread: Scalar) -> list[Statement]:
-        return filled(self.sums.row, thread, 0)
 
     def _start(self, query: Scalar) -> list[Statement]:
         """Initialise the statistics: there are no scores yet."""

@@ -108,26 +108,25 @@ class _Match:
         needed = {node.attribute for node in loads_in(made)}
         require(needed.isdisjoint(root.target for root in self.roots))
         pairs, product = self._pairs(rows, score, value)
-        return self._with_tile(
-            Attention(
-                roots=(*(root for root in self.roots if root is not final), final),
-                statistics=(),
-                pairs=pairs,
-                product=product,
-                values=Values(value, columns),
-                score=score,
-                largest=largest,
-                shift=shift,
-                exponential=value_of(self.exponentials).attribute,
-                weight=self.element,
-                weighted=weighted,
-                sum=sum_,
-                total=total,
-                made=made,
-                position=position,
-                tile=self.grid.attention_tiles[-1],
-            )
+        found = Attention(
+            roots=(*(root for root in self.roots if root is not final), final),
+            statistics=(),
+            pairs=pairs,
+            product=product,
+            values=Values(value, columns),
+            score=score,
+            largest=largest,
+            shift=shift,
+            exponential=value_of(self.exponentials).attribute,
+            weight=self.element,
+            weighted=weighted,
+            sum=sum_,
+            total=total,
+            made=made,
+            position=position,
+            tile=self.grid.attention_tiles[-1],
         )
+        return found._replace(tile=matched(tile_for(found, self.grid)))
 
     # -- the roots, one by one --------------------------------------------------------------------
 
@@ -301,9 +300,6 @@ class _Match:
         pairs = told_apart(loops, [self.key], [fold.args[0]], [value])
         require(extents(pairs.rows) >= self.grid.narrowest_product)
         return pairs, matched(pair_product(fold, pairs))
-
-    def _with_tile(self, found: Attention) -> Attention:
-        return found._replace(tile=matched(tile_for(found, self.grid)))
 
 
 def _only(found: Iterable[Scalar]) -> Scalar:
