@@ -138,7 +138,7 @@ class _Emitter:
         It is not optimised (`optnone`): the code is the same, and LLVM has fewer passes to run.
         """
         lines = [
-            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{",
+            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{"
         ]
         arguments = []
         count = len(self.kernel.buffers)

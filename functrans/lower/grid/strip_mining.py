@@ -32,14 +32,7 @@ from functrans.loop.statements import (
     in_loops,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import (
-    Access,
-    Body,
-    accesses,
-    buffers_of,
-    walk,
-    with_bodies,
-)
+from functrans.loop.walk import Access, Body, accesses, buffers_of, walk, with_bodies
 from functrans.lower.grid.contiguity import WIDEST, is_alike, is_apart, is_by_data, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt, values_of, work_of
 from functrans.lower.grid.sizes import Sizes, called, with_products

@@ -22,13 +22,7 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Buffer, For, Statement, While
 from functrans.loop.target import Target
-from functrans.loop.walk import (
-    Body,
-    assigned,
-    buffers_of,
-    declared,
-    locals_in,
-)
+from functrans.loop.walk import Body, assigned, buffers_of, declared, locals_in
 from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups

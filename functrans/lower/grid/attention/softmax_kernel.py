@@ -31,13 +31,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
 from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention
-from functrans.lower.grid.attention.tiles import (
-    Element,
-    PairTiles,
-    counted,
-    named_loads,
-    team_root,
-)
+from functrans.lower.grid.attention.tiles import Element, PairTiles, counted, named_loads, team_root
 from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_halves
 from functrans.lower.grid.dealing import filled
 from functrans.lower.select.root import Root
