@@ -34,16 +34,11 @@ LOG2_E = 1.4426950408889634
 
 
 class _Table(NamedTuple):
-    lowest: float
-    """From here down ``e**x`` rounds to zero."""
-    highest: float
-    """From here up it is infinite."""
-    exp: tuple[float, ...]
-    """``(e**r - 1 - r) / r**2``, error relative to ``e**r``."""
-    expm1: tuple[float, ...]
-    """The same, error relative to ``e**r - 1``."""
-    exp2: tuple[float, ...]
-    """``(2**r - 1) / r``, error relative to ``2**r``."""
+    lowest: float  # from here down ``e**x`` rounds to zero
+    highest: float  # from here up it is infinite
+    exp: tuple[float, ...]  # ``(e**r - 1 - r) / r**2``, error relative to ``e**r``
+    expm1: tuple[float, ...]  # the same, error relative to ``e**r - 1``
+    exp2: tuple[float, ...]  # ``(2**r - 1) / r``, error relative to ``2**r``
 
 
 _TABLES: dict[Format, _Table] = {

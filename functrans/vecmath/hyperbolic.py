@@ -44,16 +44,11 @@ from functrans.vecmath.polynomial import (
 
 
 class _Table(NamedTuple):
-    highest: float
-    """Beyond this the hyperbolic sine is infinite."""
-    normal: float
-    """Up to this the exponential is a normal number, and so is its reciprocal."""
-    sinh: tuple[float, ...]
-    """``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2."""
-    cosh: tuple[float, ...]
-    """``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2."""
-    atanh: tuple[float, ...]
-    """``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3."""
+    highest: float  # beyond this the hyperbolic sine is infinite
+    normal: float  # up to this the exponential is a normal number, and so is its reciprocal
+    sinh: tuple[float, ...]  # ``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2
+    cosh: tuple[float, ...]  # ``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2
+    atanh: tuple[float, ...]  # ``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3
 
 
 _TABLES: dict[Format, _Table] = {

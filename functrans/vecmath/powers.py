@@ -35,12 +35,9 @@ from functrans.vecmath.polynomial import (
 class _Table(NamedTuple):
     """``log2(1 + f) = c (f - s (f - z r))`` with ``s = f / (2 + f)`` and ``z = s**2``."""
 
-    c: tuple[float, float]
-    """1 / ln 2 as a pair."""
-    r: tuple[float, ...]
-    """``c (2 atanh(s) - 2 s) / s**3`` in ``z``."""
-    r_low: float
-    """The rounding error of the first coefficient."""
+    c: tuple[float, float]  # 1 / ln 2 as a pair
+    r: tuple[float, ...]  # ``c (2 atanh(s) - 2 s) / s**3`` in ``z``
+    r_low: float  # the rounding error of the first coefficient
 
 
 _TABLES: dict[Format, _Table] = {

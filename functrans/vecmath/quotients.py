@@ -93,10 +93,8 @@ class _Positive(NamedTuple):
 
     p: Scalar
     q: Scalar
-    inverted: Scalar
-    """Whether the factor is divided by ``beta(p, q)``."""
-    factor: Scalar
-    """Infinite at poles, of which there is none where the arguments are positive."""
+    inverted: Scalar  # whether the factor is divided by ``beta(p, q)``
+    factor: Scalar  # infinite at poles, of which there is none where the arguments are positive
 
 
 def _positive(a: Scalar, b: Scalar) -> _Positive:

@@ -81,8 +81,7 @@ class _Printer(Printer):
         self.constant = set(kernel.buffers) - stored(kernel.body)
         self.registers = registers_of(kernel)
         self.dealt_rows = set(kernel.dealt) - set(kernel.long)
-        self.round = 0
-        """The round of a dealt loop that is being printed."""
+        self.round = 0  # the round of a dealt loop that is being printed
         self.depth_of_loops = 0
         """The number of a team's loops around the statement that is being printed."""
         self.memory: list[str] = []

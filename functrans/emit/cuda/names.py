@@ -35,8 +35,7 @@ class Name(NamedTuple):
     parameters: str
     rule: Rule
     code: numbers.Code
-    literal: bool = False
-    """Whether its operands must be literals."""
+    literal: bool = False  # whether its operands must be literals
 
 
 def _cases(signature: str, *dtypes: str) -> dict[tuple[str, ...], str]:

@@ -190,15 +190,13 @@ class _Sharing:
         self.simplify = Simplifier()
         self.loop = kernel.band[-1]
         self.count = sizes.value(self.loop.stop)
-        self.wide = columns.threads * columns.width
-        """The number of columns of a team."""
+        self.wide = columns.threads * columns.width  # the number of columns of a team
         self.team = columns.threads * columns.groups
         self.block = index("columns", -(-self.count // self.wide))
         self.scratch: list[Buffer] = []
         self.known: dict[Scalar, Scalar] = {}
         """The values of the declared locals, in a column of the team."""
-        self.sums: dict[Scalar, Scalar] = {}
-        """The same for the reductions alone."""
+        self.sums: dict[Scalar, Scalar] = {}  # the same for the reductions alone
         self.column = index("column", self.wide)
 
     def kernel(self) -> Kernel:

@@ -34,18 +34,12 @@ class Tiling(NamedTuple):
     Measured: all together (2048x2048 float32 across its order); `most_jammed` (transposes).
     """
 
-    block: int = 16
-    """The block length of the contiguous loop, if threads need many blocks."""
-    long_block: int = 64
-    """The block length of a loop of at least `long` iterations."""
-    long: int = 512
-    """The fewest iterations of a loop that has enough blocks."""
-    near: int = 8
-    """Elements up to this distance share cache lines anyway."""
-    most_jammed: int = 256
-    """The most vector lanes of all combined rows together."""
-    largest_jammed: int = 800
-    """The most operations of all combined rows together."""
+    block: int = 16  # the block length of the contiguous loop, if threads need many blocks
+    long_block: int = 64  # the block length of a loop of at least `long` iterations
+    long: int = 512  # the fewest iterations of a loop that has enough blocks
+    near: int = 8  # elements up to this distance share cache lines anyway
+    most_jammed: int = 256  # the most vector lanes of all combined rows together
+    largest_jammed: int = 800  # the most operations of all combined rows together
 
 
 FEWEST_JAMMED = 4

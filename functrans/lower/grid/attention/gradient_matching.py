@@ -113,8 +113,7 @@ class PairRoots:
         readers = {each for root in self.spaces for each in self._readers(root)}
         outside = sorted(readers.difference(self.spaces), key=among.numbers.__getitem__)
         self._results = {root.target for root in outside}
-        self.sums = [self._sum(root) for root in outside]
-        """In the order of the program."""
+        self.sums = [self._sum(root) for root in outside]  # in the order of the program
 
     # -- roots with an element for each pair ------------------------------------------------------
 

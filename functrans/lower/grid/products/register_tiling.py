@@ -92,8 +92,7 @@ class _Place(NamedTuple):
 class Tiling:
     """Generates the statements of a tiled product."""
 
-    operand: type[Side] = Side
-    """The class that represents an operand."""
+    operand: type[Side] = Side  # the class that represents an operand
 
     def __init__(
         self,
@@ -114,8 +113,7 @@ class Tiling:
         self.sides = (self.left, self.right)
         self.blocks: tuple[Scalar, ...] = (self.left.block, self.right.block)
         """The loops over tiles of the result."""
-        self.count = simplify(count_of(product))
-        """The number of terms."""
+        self.count = simplify(count_of(product))  # the number of terms
         self.stretches = simplify(
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
