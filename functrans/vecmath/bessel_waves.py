@@ -32,13 +32,11 @@ class _Table(NamedTuple):
     """Polynomials, the first two in ``x**2 / 32 - 1``, the others in ``128 / x**2 - 1``."""
 
     roots: tuple[tuple[float, float], ...]
-    j: tuple[float, ...]
-    """J divided by the factors of its roots, and by ``x`` for the order 1."""
+    j: tuple[float, ...]  # J divided by the factors of its roots, and by ``x`` for the order 1
+    # Y without the logarithm and the pole, divided by ``x`` for the order 1
     y: tuple[float, ...]
-    """Y without the logarithm and the pole, divided by ``x`` for the order 1."""
     p: tuple[float, ...]
-    q: tuple[float, ...]
-    """``x Q``."""
+    q: tuple[float, ...]  # ``x Q``
 
 
 _TABLES = (

@@ -44,20 +44,14 @@ CENTRE = 1.125
 
 
 class _Table(NamedTuple):
-    erf: tuple[float, ...]
-    """``erf(x) / x - 1`` in ``x**2``, up to `CENTRE`."""
+    erf: tuple[float, ...]  # ``erf(x) / x - 1`` in ``x**2``, up to `CENTRE`
+    # the fourth root of ``erfc(a)`` in ``a - CENTRE``, from there to `erf_one`
     root_of_erfc: tuple[float, ...]
-    """The fourth root of ``erfc(a)`` in ``a - CENTRE``, from there to `erf_one`."""
-    ndtr: tuple[float, ...]
-    """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
-    erfcx: tuple[float, ...]
-    """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
-    erfcx_low: tuple[float, float, float]
-    """The rounding errors of the first three coefficients."""
-    last: float
-    """Beyond this erfc is zero."""
-    erf_one: float
-    """Beyond this erf rounds to 1."""
+    ndtr: tuple[float, ...]  # ``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4
+    erfcx: tuple[float, ...]  # ``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up
+    erfcx_low: tuple[float, float, float]  # the rounding errors of the first three coefficients
+    last: float  # beyond this erfc is zero
+    erf_one: float  # beyond this erf rounds to 1
 
 
 _TABLES: dict[Format, _Table] = {

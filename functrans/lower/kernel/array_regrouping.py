@@ -25,12 +25,10 @@ from functrans.lower.nest.bodies import Nest
 class Regrouping(NamedTuple):
     """Thresholds of array regrouping. Measured: all (LSTMs with diagonal weights)."""
 
-    fewest: int = 32
-    """The fewest arrays of a record."""
+    fewest: int = 32  # the fewest arrays of a record
+    # the most bytes of an array's row: longer rows are fetched ahead by themselves
     widest: int = 256
-    """The most bytes of an array's row: longer rows are fetched ahead by themselves."""
-    least: int = 1 << 20
-    """The fewest bytes of a record: less stays in the second-level cache."""
+    least: int = 1 << 20  # the fewest bytes of a record: less stays in the second-level cache
 
     def is_worthwhile(self, columns: Collection[Buffer]) -> bool:
         """Whether a record of these columns is worthwhile."""

@@ -47,16 +47,12 @@ class Multiprocessor(NamedTuple):
     threads_of_a_block: int = 1024
     shared: int = 228 * 1024
     shared_of_a_block: int = 227 * 1024
-    schedulers: int = 4
-    """The schedulers, each with its own part of the registers."""
-    register_unit: int = 256
-    """The allocation unit of registers for a warp."""
-    shared_unit: int = 128
-    """The allocation unit of shared memory for a block, in bytes."""
-    reserved: int = 1024
-    """Bytes of shared memory that the system reserves in each block."""
+    schedulers: int = 4  # the schedulers, each with its own part of the registers
+    register_unit: int = 256  # the allocation unit of registers for a warp
+    shared_unit: int = 128  # the allocation unit of shared memory for a block, in bytes
+    reserved: int = 1024  # bytes of shared memory that the system reserves in each block
+    # the rows of float64 that an instruction of the tensor cores multiplies
     double_rows: int = 16
-    """The rows of float64 that an instruction of the tensor cores multiplies."""
 
 
 MULTIPROCESSORS = {
