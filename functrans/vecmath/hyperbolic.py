@@ -28,7 +28,7 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most
+from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most, divided_by_ln2
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -98,11 +98,8 @@ class _Reduced(NamedTuple):
 
 
 def _reduce(x: Scalar) -> _Reduced:
-    form = format_of(x)
-    table = _TABLES[form]
-    high, low = LN2[form]
-    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    r = fma(-k, low, fma(-k, high, x))
+    table = _TABLES[format_of(x)]
+    _, exponent, r = divided_by_ln2(x)
     z = r * r
     return _Reduced(exponent, r, z * r * polynomial(z, table.sinh), z * polynomial(z, table.cosh))
 
