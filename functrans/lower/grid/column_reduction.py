@@ -45,7 +45,7 @@ from functrans.lower.grid.dealing import deal, least_power_of_two, work_of
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
-from functrans.lower.nest.linearisation import quotient_and_rest
+from functrans.lower.nest.linearisation import Values, quotient_and_rest
 from functrans.lower.plan import Step
 
 
@@ -60,9 +60,6 @@ def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) ->
         return step
     made = _Sharing(kernel, found, sizes, lengths).kernel()
     return narrowed(called(step, replace(made, narrow=False), sizes.numbers))
-
-
-Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):

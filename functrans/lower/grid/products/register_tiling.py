@@ -40,10 +40,8 @@ from functrans.loop.statements import (
 from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
+from functrans.lower.nest.linearisation import Values, delinearised, quotient_and_rest
 from functrans.lower.select.root import Elements
-
-Values = dict[Scalar, Scalar]
 
 
 class Side:
