@@ -27,9 +27,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.substitution import Position
-from functrans.loop.walk import bodies, children, expressions, loaded, scalars, stored, walk
-
-Body = tuple[Statement, ...]
+from functrans.loop.walk import Body, bodies, children, expressions, loaded, scalars, stored, walk
 
 _AFFINE = frozenset({"index", "const", "add", "sub", "mul", "neg"})
 """Operations of indices whose values do not depend on where they are computed."""

@@ -20,7 +20,17 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, load, local
 from functrans.loop.substitution import Position, substituted
-from functrans.loop.walk import Access, accesses, assigned, declared, loaded, scalars, stored, walk
+from functrans.loop.walk import (
+    Access,
+    accesses,
+    assigned,
+    buffers_of,
+    declared,
+    loaded,
+    locals_in,
+    stored,
+    walk,
+)
 from functrans.records import dataclass
 
 
@@ -119,7 +129,7 @@ class _Part:
 
     @cached_property
     def locals(self) -> set[Scalar]:
-        return {node for node in scalars([self.statement]) if node.op == "local"}
+        return locals_in([self.statement])
 
     @cached_property
     def places(self) -> dict[Buffer, dict[tuple[Position, bool], Box]]:
@@ -218,7 +228,7 @@ def contracted(
     """
     users: dict[Buffer, list[int]] = defaultdict(list)
     for number, each in enumerate(body):
-        for one in loaded([each]) | stored([each]):
+        for one in buffers_of([each]):
             users[one].append(number)
     made = list(body)
     for one in dict.fromkeys(x.target for x in walk(body) if isinstance(x, Store)):

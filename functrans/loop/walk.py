@@ -137,6 +137,11 @@ def carries_a_local(loop: For) -> bool:
     return not assigned(loop.body).issubset(declared(loop.body))
 
 
+def locals_in(statements: Iterable[Statement]) -> set[Scalar]:
+    """The locals that are read."""
+    return {node for node in scalars(statements) if node.op == "local"}
+
+
 def declared(statements: Iterable[Statement]) -> list[Scalar]:
     """The locals that are declared."""
     return [x for each in walk(statements) if isinstance(each, (Let, Reduce)) for x in each.targets]
@@ -193,6 +198,11 @@ def stored(statements: Iterable[Statement]) -> set[Buffer]:
         elif isinstance(statement, MatrixMultiply):
             found.add(statement.sums.target)
     return found
+
+
+def buffers_of(statements: Sequence[Statement]) -> set[Buffer]:
+    """The buffers that are read or written."""
+    return loaded(statements) | stored(statements)
 
 
 def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:

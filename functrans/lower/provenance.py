@@ -23,16 +23,7 @@ def equations_of_steps(
 ) -> tuple[Plan, list[tuple[Eqn, ...]]]:
     """The plan of a graph, and for each of its steps the equations that it computes.
 
-    Parameters
-    ----------
-    donated : sequence of int
-        As for `functrans.lower.pipeline.plan`.
-
-    Returns
-    -------
-    plan : Plan
-    equations : list of tuple of Eqn
-        In the order of the rewritten graph. An equation that several steps compute is in each.
+    The order is that of the rewritten graph. An equation of several steps is in each.
     """
     drafts: list[Draft] = []
 

@@ -23,8 +23,7 @@ class having:
 
     def __init__(self, *places: str, or_inside: bool = False) -> None:
         self.places = [f"functrans.ops.{place}".split(":") for place in places]
-        self.or_inside = or_inside
-        """Whether equations of inner graphs count, too."""
+        self.or_inside = or_inside  # whether equations of inner graphs count, too
 
     def __call__(self, graph: Graph) -> bool:
         wanted = {getattr(modules.get(module), name, None) for module, name in self.places}

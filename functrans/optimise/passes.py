@@ -25,13 +25,7 @@ from functrans.ir.graph import Graph, prune, with_graphs
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
-from functrans.optimise.conditions import (
-    REDUCTIONS,
-    has_collectives,
-    has_complex,
-    having,
-    is_any,
-)
+from functrans.optimise.conditions import REDUCTIONS, has_collectives, has_complex, having, is_any
 from functrans.optimise.constant_indices import index_by_constants
 from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
 from functrans.optimise.machine.outlining import outline

@@ -237,9 +237,9 @@ def _k(x: Scalar, order: int, scaled: bool) -> Scalar:
 # -- any order -------------------------------------------------------------------------------------
 
 
-def _series_of_i(a: Scalar, n: int, terms: int) -> Scalar:
-    """The power series of ``I(a)``."""
-    quarter = a * a * 0.25
+def power_series(a: Scalar, n: int, terms: int, sign: int) -> Scalar:
+    """The power series of ``I(a)``; with alternating signs, if ``sign`` is -1, that of ``J(a)``."""
+    quarter = a * a * (0.25 * sign)
     total = const(1.0, a.dtype)
     for k in range(terms, 0, -1):
         total = fma(total * quarter, 1 / (k * (k + n)), 1.0)
@@ -264,7 +264,7 @@ def _high_i(x: Scalar, n: int, scaled: bool) -> Scalar:
     below, value = _large_i(far, 0), _large_i(far, 1)
     for k in range(1, n):
         below, value = value, fma(value / far, -2.0 * k, below)
-    small = _series_of_i(near, n, 26 + 2 * n)
+    small = power_series(near, n, 26 + 2 * n, 1)
     if scaled:
         small = small * exp(-near)
     else:

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, eq, fma, minimum, sqrt, where
+from functrans.loop.scalar import Scalar, eq, fma, minimum, sqrt, where
+from functrans.vecmath.bessel import power_series
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import horner, in_float64, is_nan
 from functrans.vecmath.trigonometric import cos, sin
@@ -32,13 +33,11 @@ class _Table(NamedTuple):
     """Polynomials, the first two in ``x**2 / 32 - 1``, the others in ``128 / x**2 - 1``."""
 
     roots: tuple[tuple[float, float], ...]
-    j: tuple[float, ...]
-    """J divided by the factors of its roots, and by ``x`` for the order 1."""
+    j: tuple[float, ...]  # J divided by the factors of its roots, and by ``x`` for the order 1
+    # Y without the logarithm and the pole, divided by ``x`` for the order 1
     y: tuple[float, ...]
-    """Y without the logarithm and the pole, divided by ``x`` for the order 1."""
     p: tuple[float, ...]
-    q: tuple[float, ...]
-    """``x Q``."""
+    q: tuple[float, ...]  # ``x Q``
 
 
 _TABLES = (
@@ -160,11 +159,7 @@ def bessel_j(x: Scalar, *, n: int) -> Scalar:
     a = abs(x)
     bound = float(n)
     near, far = minimum(a, bound), where(a < bound, bound, a)
-    quarter = near * near * -0.25
-    series = const(1.0, x.dtype)
-    for k in range(14 + n, 0, -1):
-        series = fma(series * quarter, 1 / (k * (k + n)), 1.0)
-    small = math.prod([near * 0.5] * n, start=series) * (1 / math.factorial(n))
+    small = power_series(near, n, 14 + n, -1)
     below, value = _j(far, 0), _j(far, 1)
     for k in range(1, n):
         below, value = value, fma(value / far, 2.0 * k, -below)

@@ -34,16 +34,11 @@ LOG2_E = 1.4426950408889634
 
 
 class _Table(NamedTuple):
-    lowest: float
-    """From here down ``e**x`` rounds to zero."""
-    highest: float
-    """From here up it is infinite."""
-    exp: tuple[float, ...]
-    """``(e**r - 1 - r) / r**2``, error relative to ``e**r``."""
-    expm1: tuple[float, ...]
-    """The same, error relative to ``e**r - 1``."""
-    exp2: tuple[float, ...]
-    """``(2**r - 1) / r``, error relative to ``2**r``."""
+    lowest: float  # from here down ``e**x`` rounds to zero
+    highest: float  # from here up it is infinite
+    exp: tuple[float, ...]  # ``(e**r - 1 - r) / r**2``, error relative to ``e**r``
+    expm1: tuple[float, ...]  # the same, error relative to ``e**r - 1``
+    exp2: tuple[float, ...]  # ``(2**r - 1) / r``, error relative to ``2**r``
 
 
 _TABLES: dict[Format, _Table] = {
@@ -100,7 +95,7 @@ def clamp(x: Scalar, low: float, high: float) -> Scalar:
     return where(below < low, low, below)
 
 
-def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+def divided_by_ln2(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """``k`` (as a float and as an integer) and ``r`` of ``x = k ln 2 + r``."""
     form = format_of(x)
     high, low = LN2[form]
@@ -116,7 +111,7 @@ def exp_scaled(x: Scalar, shift: int) -> Scalar:
     # Intel's CPUs take 25 times as long for a vector in which some product underflows, so zeros
     # are chosen: masked logits are far below
     vanishes = below <= table.lowest
-    k, _, r = _reduce(where(vanishes, 0.0, below))
+    k, _, r = divided_by_ln2(where(vanishes, 0.0, below))
     mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
     return where(vanishes, 0.0, scale(mantissa, k + float(shift) if shift else k))
 
@@ -181,7 +176,7 @@ def expm1_pair(x: Scalar) -> Pair:
     table = _TABLES[form]
     # below the least argument the result rounds to -1
     clamped = clamp(x, -0.75 * (form.fraction_bits + 2), table.highest)
-    _, exponent, r = _reduce(clamped)
+    _, exponent, r = divided_by_ln2(clamped)
     # half of the power, and twice the result, since 2**1024 overflows where e**x may not
     power = power_of_two(exponent - 1, form)
     less_one = power - 0.5

@@ -28,7 +28,7 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most
+from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most, divided_by_ln2
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -44,16 +44,11 @@ from functrans.vecmath.polynomial import (
 
 
 class _Table(NamedTuple):
-    highest: float
-    """Beyond this the hyperbolic sine is infinite."""
-    normal: float
-    """Up to this the exponential is a normal number, and so is its reciprocal."""
-    sinh: tuple[float, ...]
-    """``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2."""
-    cosh: tuple[float, ...]
-    """``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2."""
-    atanh: tuple[float, ...]
-    """``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3."""
+    highest: float  # beyond this the hyperbolic sine is infinite
+    normal: float  # up to this the exponential is a normal number, and so is its reciprocal
+    sinh: tuple[float, ...]  # ``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2
+    cosh: tuple[float, ...]  # ``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2
+    atanh: tuple[float, ...]  # ``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3
 
 
 _TABLES: dict[Format, _Table] = {
@@ -103,11 +98,8 @@ class _Reduced(NamedTuple):
 
 
 def _reduce(x: Scalar) -> _Reduced:
-    form = format_of(x)
-    table = _TABLES[form]
-    high, low = LN2[form]
-    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    r = fma(-k, low, fma(-k, high, x))
+    table = _TABLES[format_of(x)]
+    _, exponent, r = divided_by_ln2(x)
     z = r * r
     return _Reduced(exponent, r, z * r * polynomial(z, table.sinh), z * polynomial(z, table.cosh))
 

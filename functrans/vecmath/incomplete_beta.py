@@ -18,27 +18,18 @@ import numpy as np
 
 from functrans.loop.scalar import Scalar, const, eq, fma, maximum, sqrt, where
 from functrans.vecmath.exponential import clamp, exp
-from functrans.vecmath.polynomial import (
-    Pair,
-    fast_two_sum,
-    pair_constant,
-    pair_times,
-    two_product,
-    two_sum,
-)
-from functrans.vecmath.powers import log2_pair
+from functrans.vecmath.polynomial import Pair, fast_two_sum, two_product, two_sum
+from functrans.vecmath.powers import accurate_log
 from functrans.vecmath.stirling import correction
 
 STEPS = 10
 """Parameters below this number are raised by it."""
 
-_LN2 = (0.6931471805599453, 2.3190468138462996e-17)
-
 
 def _times_log(factor: Scalar, above: Pair, below: Scalar) -> Pair:
     """``factor log(above / below)``, about to twice the digits."""
     quotient = maximum(above[0] / below, 1e-307)
-    high, low = pair_times(log2_pair(quotient), pair_constant(*_LN2, factor.dtype))
+    high, low = accurate_log(quotient)
     # the rounding error of the quotient
     rest = (fma(-quotient, below, above[0]) + above[1]) / (quotient * below)
     product, product_low = two_product(factor, high)

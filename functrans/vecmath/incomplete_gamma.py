@@ -23,16 +23,8 @@ from functrans.loop.scalar import Scalar, const, copysign, eq, fma, maximum, min
 from functrans.vecmath.exponential import clamp, exp, expm1
 from functrans.vecmath.gamma_functions import LGAMMA
 from functrans.vecmath.logarithm import log
-from functrans.vecmath.polynomial import (
-    Pair,
-    fast_two_sum,
-    horner,
-    pair_constant,
-    pair_times,
-    two_product,
-    two_sum,
-)
-from functrans.vecmath.powers import log2_pair, power
+from functrans.vecmath.polynomial import Pair, fast_two_sum, horner, two_product, two_sum
+from functrans.vecmath.powers import accurate_log, power
 from functrans.vecmath.special import erfcx
 from functrans.vecmath.stirling import correction, gamma
 
@@ -117,14 +109,13 @@ _UNIFORM = (
 )  # fmt: skip
 
 _TINY = 1e-290
-_LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 
 
 def exponent(a: Scalar, x: Scalar) -> Pair:
     """``x - a - a log(x / a)`` for orders from `LARGE` up, about to twice the digits."""
     quotient = x / a
     ratio = minimum(maximum(quotient, _TINY), 1e290)
-    high, low = pair_times(log2_pair(ratio), pair_constant(*_LN2, a.dtype))
+    high, low = accurate_log(ratio)
     difference, difference_low = two_sum(x, -a)
     product, product_low = two_product(a, high)
     total, total_low = two_sum(difference, -product)

@@ -31,10 +31,8 @@ from functrans.vecmath.roots import unit_of_square
 
 class _Table(NamedTuple):
     quarter_pi: tuple[float, float]
-    atan: tuple[float, ...]
-    """``(atan(t) - t) / t**3`` in ``t**2``, up to 1."""
-    asin: tuple[float, ...]
-    """``(asin(t) - t) / t**3`` in ``t**2``, up to 1/2."""
+    atan: tuple[float, ...]  # ``(atan(t) - t) / t**3`` in ``t**2``, up to 1
+    asin: tuple[float, ...]  # ``(asin(t) - t) / t**3`` in ``t**2``, up to 1/2
 
 
 _TABLES: dict[Format, _Table] = {

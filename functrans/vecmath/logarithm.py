@@ -80,10 +80,8 @@ class Split(NamedTuple):
     """``x = 2**e (1 + f)``."""
 
     f: Scalar
-    e: Scalar
-    """The exponent as a float."""
-    field: Scalar
-    """The exponent as an integer, shifted to its position in the bits of a number."""
+    e: Scalar  # the exponent as a float
+    field: Scalar  # the exponent as an integer, shifted to its position in the bits of a number
 
 
 def split(x: Scalar) -> Split:

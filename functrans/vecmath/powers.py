@@ -17,7 +17,7 @@ import numpy as np
 
 from functrans.loop.scalar import Scalar, bitcast, const, eq, fma, ne, ratio, trunc, unlikely, where
 from functrans.vecmath.exponential import exp2_normal, exp2_of_pair
-from functrans.vecmath.logarithm import is_ordinary, split
+from functrans.vecmath.logarithm import LN2, is_ordinary, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -27,6 +27,8 @@ from functrans.vecmath.polynomial import (
     flip_sign,
     floating,
     format_of,
+    pair_constant,
+    pair_times,
     polynomial,
     two_product,
 )
@@ -35,12 +37,9 @@ from functrans.vecmath.polynomial import (
 class _Table(NamedTuple):
     """``log2(1 + f) = c (f - s (f - z r))`` with ``s = f / (2 + f)`` and ``z = s**2``."""
 
-    c: tuple[float, float]
-    """1 / ln 2 as a pair."""
-    r: tuple[float, ...]
-    """``c (2 atanh(s) - 2 s) / s**3`` in ``z``."""
-    r_low: float
-    """The rounding error of the first coefficient."""
+    c: tuple[float, float]  # 1 / ln 2 as a pair
+    r: tuple[float, ...]  # ``c (2 atanh(s) - 2 s) / s**3`` in ``z``
+    r_low: float  # the rounding error of the first coefficient
 
 
 _TABLES: dict[Format, _Table] = {
@@ -95,6 +94,11 @@ def log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
     total, total_low = fast_two_sum(e, leading)
     result, result_low = fast_two_sum(total, -correction)
     return result, result_low + ((total_low + leading_low) - low)
+
+
+def accurate_log(x: Scalar) -> Pair:
+    """``log(x)`` of a positive normal number, as a pair: more digits than `log_pair` has."""
+    return pair_times(log2_pair(x), pair_constant(*LN2[format_of(x)], x.dtype))
 
 
 def _log2_of_any(x: Scalar) -> Pair:

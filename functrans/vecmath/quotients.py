@@ -21,17 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.scalar import (
-    Scalar,
-    const,
-    eq,
-    floor,
-    fma,
-    maximum,
-    minimum,
-    unlikely,
-    where,
-)
+from functrans.loop.scalar import Scalar, const, eq, floor, fma, maximum, minimum, unlikely, where
 from functrans.vecmath.exponential import LOG2_E, exp
 from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p
@@ -103,10 +93,8 @@ class _Positive(NamedTuple):
 
     p: Scalar
     q: Scalar
-    inverted: Scalar
-    """Whether the factor is divided by ``beta(p, q)``."""
-    factor: Scalar
-    """Infinite at poles, of which there is none where the arguments are positive."""
+    inverted: Scalar  # whether the factor is divided by ``beta(p, q)``
+    factor: Scalar  # infinite at poles, of which there is none where the arguments are positive
 
 
 def _positive(a: Scalar, b: Scalar) -> _Positive:

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp, exp_of_pair
+from functrans.vecmath.exponential import at_most, exp, exp_of_pair
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -44,20 +44,14 @@ CENTRE = 1.125
 
 
 class _Table(NamedTuple):
-    erf: tuple[float, ...]
-    """``erf(x) / x - 1`` in ``x**2``, up to `CENTRE`."""
+    erf: tuple[float, ...]  # ``erf(x) / x - 1`` in ``x**2``, up to `CENTRE`
+    # the fourth root of ``erfc(a)`` in ``a - CENTRE``, from there to `erf_one`
     root_of_erfc: tuple[float, ...]
-    """The fourth root of ``erfc(a)`` in ``a - CENTRE``, from there to `erf_one`."""
-    ndtr: tuple[float, ...]
-    """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
-    erfcx: tuple[float, ...]
-    """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
-    erfcx_low: tuple[float, float, float]
-    """The rounding errors of the first three coefficients."""
-    last: float
-    """Beyond this erfc is zero."""
-    erf_one: float
-    """Beyond this erf rounds to 1."""
+    ndtr: tuple[float, ...]  # ``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4
+    erfcx: tuple[float, ...]  # ``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up
+    erfcx_low: tuple[float, float, float]  # the rounding errors of the first three coefficients
+    last: float  # beyond this erfc is zero
+    erf_one: float  # beyond this erf rounds to 1
 
 
 _TABLES: dict[Format, _Table] = {
@@ -145,10 +139,6 @@ def _erfc_tail(square: Pair, erfcx: Pair) -> Pair:
     return scale(high, exponent), scale(low, exponent)
 
 
-def _bounded(a: Scalar, bound: float) -> Scalar:
-    return where(a > bound, bound, a)
-
-
 def _odd(x: Scalar, leading: Scalar, coefficients: tuple[float, ...]) -> Pair:
     """``leading + x p(x**2)``."""
     series = horner(x * x, coefficients)
@@ -165,7 +155,7 @@ def _erf_centre(x: Scalar) -> Scalar:
 def erf(x: Scalar) -> Scalar:
     """The error function."""
     table = _TABLES[format_of(x)]
-    a = _bounded(abs(x), table.erf_one)
+    a = at_most(abs(x), table.erf_one)
     # the subtrahend is at most 1/9, so that its error matters less
     root = horner(a - CENTRE, table.root_of_erfc)
     square = root * root
@@ -177,7 +167,7 @@ def erf(x: Scalar) -> Scalar:
 @floating
 def erfc(x: Scalar) -> Scalar:
     """``1 - erf(x)``."""
-    a = _bounded(abs(x), _TABLES[format_of(x)].last)
+    a = at_most(abs(x), _TABLES[format_of(x)].last)
     tail, _ = _erfc_tail(two_product(a, a), _erfcx(a, 0.0))
     return where(abs(x) < 0.65, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
 
@@ -186,9 +176,9 @@ def erfc(x: Scalar) -> Scalar:
 def erfcx(x: Scalar) -> Scalar:
     """``e**(x**2) erfc(x)``."""
     a = abs(x)
-    high, low = _erfcx(maximum(_bounded(a, 2.0**100), 0.47), 0.0)
+    high, low = _erfcx(maximum(at_most(a, 2.0**100), 0.47), 0.0)
     right = where(a > 2.0**100, (1 / math.sqrt(math.pi)) / a, high + low)
-    bounded = _bounded(a, _TABLES[format_of(x)].last)
+    bounded = at_most(a, _TABLES[format_of(x)].last)
     one, zero = const(1.0, x.dtype), const(0.0, x.dtype)
     (power, power_low), exponent = exp_of_pair(two_product(bounded, bounded), (one, zero))
     gauss = scale(power + power_low, exponent)
@@ -203,11 +193,11 @@ def normal_hazard(x: Scalar) -> Scalar:
 
     This is the derivative of `log_ndtr`: about ``-x`` far to the left.
     """
-    a, a_low = two_product(_bounded(abs(x), 2.0**60), SQRT_HALF)
-    a_low = fma(_bounded(abs(x), 2.0**60), SQRT_HALF_LOW[format_of(x)], a_low)
+    a, a_low = two_product(at_most(abs(x), 2.0**60), SQRT_HALF)
+    a_low = fma(at_most(abs(x), 2.0**60), SQRT_HALF_LOW[format_of(x)], a_low)
     erfcx, erfcx_low = _erfcx(maximum(a, 0.47), a_low)
     scaled = erfcx + erfcx_low
-    bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
+    bounded = at_most(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
     square, square_low = two_product(bounded, bounded * 0.5)
     power = exp(-square)
     gauss = fma(power, -square_low, power)
@@ -222,7 +212,7 @@ def normal_hazard(x: Scalar) -> Scalar:
 @floating
 def log_ndtr(x: Scalar) -> Scalar:
     """The logarithm of the normal distribution function, ``log(erfc(-x / sqrt(2)) / 2)``."""
-    bounded = _bounded(abs(x), 2.0**60)
+    bounded = at_most(abs(x), 2.0**60)
     a, a_low = two_product(bounded, SQRT_HALF)
     a_low = fma(bounded, SQRT_HALF_LOW[format_of(x)], a_low)
     centre = a < 0.65
@@ -231,7 +221,7 @@ def log_ndtr(x: Scalar) -> Scalar:
     half, one = const(0.5, x.dtype), const(1.0, x.dtype)
     erfcx, erfcx_low = _erfcx(a, a_low)
     scaled = erfcx * 0.5, erfcx_low * 0.5
-    bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
+    bounded = at_most(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
     tail, tail_low = _erfc_tail(two_product(bounded, bounded * 0.5), scaled)
     middle, middle_low = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
     high, low = two_sum(where(centre, half, one), where(centre, middle, -tail))

@@ -66,13 +66,10 @@ _INVERSE_PI = int(
 
 
 class _Table(NamedTuple):
-    limit: float
-    """Below this argument, three parts of pi suffice."""
+    limit: float  # below this argument, three parts of pi suffice
     pi: tuple[float, float, float]
-    sin: tuple[float, ...]
-    """``(sin(r) - r) / r**3`` in ``r**2``, up to pi/2."""
-    tan: tuple[float, ...]
-    """``(tan(r) - r) / r**3`` in ``r**2``, up to pi/4."""
+    sin: tuple[float, ...]  # ``(sin(r) - r) / r**3`` in ``r**2``, up to pi/2
+    tan: tuple[float, ...]  # ``(tan(r) - r) / r**3`` in ``r**2``, up to pi/4
 
 
 _TABLES: dict[Format, _Table] = {
@@ -120,8 +117,7 @@ SINE, COSINE, TANGENT = Grid(1.0, 0.0), Grid(1.0, 0.5), Grid(0.5, 0.0)
 class Reduced(NamedTuple):
     """``x = k pi + r + r_low``, modulo ``2 pi``, with the least ``r`` for a ``k`` of a grid."""
 
-    n: Scalar
-    """Which ``k``: an integer scalar, of which only the last bits are right."""
+    n: Scalar  # which ``k``: an integer scalar, of which only the last bits are right
     r: Scalar
     r_low: Scalar
 

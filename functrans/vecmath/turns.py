@@ -29,14 +29,9 @@ _COSINE = tuple((-1) ** k / factorial(2 * k) for k in range(2, 10))
 
 
 def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
-    """Cosine and sine of ``2 pi numerator / steps``, float64.
+    """Cosine and sine of ``2 pi numerator / steps``, where ``0 <= numerator <= steps <= 2**50``.
 
-    Parameters
-    ----------
-    numerator : Scalar
-        int64, with ``0 <= numerator <= steps``.
-    steps : Scalar or int
-        At most 2**50.
+    The numerator is an int64, the results are float64.
     """
     if not isinstance(steps, Scalar):
         if steps <= np.iinfo(np.int32).max:

@@ -21,23 +21,14 @@ from functrans.loop.statements import Buffer, If, Store
 
 
 class Copy(NamedTuple):
-    """A copy of adjacent elements.
-
-    Parameters
-    ----------
-    place, start : Scalar
-        The positions of the first element in the target and in the source.
-    condition : Scalar or None
-        Whether to copy.
-    name : str
-        The function of kernels that copies; it also says what is stored if the condition fails.
-    """
+    """A copy of adjacent elements."""
 
     target: Buffer
-    place: Scalar
+    place: Scalar  # the position of the first element in the target
     source: Buffer
-    start: Scalar
-    condition: Scalar | None
+    start: Scalar  # its position in the source
+    condition: Scalar | None  # whether to copy
+    # the function of kernels that copies; it also says what is stored if the condition fails
     name: str
 
     @property

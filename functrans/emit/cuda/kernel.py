@@ -81,8 +81,7 @@ class _Printer(Printer):
         self.constant = set(kernel.buffers) - stored(kernel.body)
         self.registers = registers_of(kernel)
         self.dealt_rows = set(kernel.dealt) - set(kernel.long)
-        self.round = 0
-        """The round of a dealt loop that is being printed."""
+        self.round = 0  # the round of a dealt loop that is being printed
         self.depth_of_loops = 0
         """The number of a team's loops around the statement that is being printed."""
         self.memory: list[str] = []
@@ -238,7 +237,8 @@ class _Printer(Printer):
         loads = (
             node
             for node in always_loaded(roots)
-            if node.attribute not in self.registers and not self._is_known(node)
+            if node.attribute not in self.registers
+            and not any(node in scope for scope in self.scopes)
         )
         for group in groups(loads, lambda node: (node.attribute, node.args[0]), self.simplify):
             self._load(group)
@@ -252,9 +252,6 @@ class _Printer(Printer):
         terms, constant = self.simplify.terms(position)
         (width,) = terms.values()
         return f"{self.names[one]}[{self.round * width + constant}]"
-
-    def _is_known(self, node: Scalar) -> bool:
-        return any(node in scope for scope in self.scopes)
 
     def _load(self, group: Group) -> None:
         one, dtype = group.buffer, group.buffer.dtype

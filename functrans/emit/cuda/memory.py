@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,13 +177,8 @@ def atomic(op: str) -> Code:
             if not half:
                 return combine(name, numbers_at, old, value)
             number = numbers.half(numbers_at, old)
-            rule = _OF_HALVES.get(name)
-            new = (
-                rule(numbers_at, number, value)
-                if rule is not None
-                else combine(name, numbers_at, number, value)
-            )
-            return numbers.half_bits(numbers_at, new)
+            rule = _OF_HALVES.get(name, partial(combine, name))
+            return numbers.half_bits(numbers_at, rule(numbers_at, number, value))
 
         if not _native(name, numbers_at, element, place, value):
             _exchange(site, place, combined)

@@ -35,8 +35,7 @@ class Name(NamedTuple):
     parameters: str
     rule: Rule
     code: numbers.Code
-    literal: bool = False
-    """Whether its operands must be literals."""
+    literal: bool = False  # whether its operands must be literals
 
 
 def _cases(signature: str, *dtypes: str) -> dict[tuple[str, ...], str]:
@@ -119,9 +118,7 @@ TABLE: dict[str, Name] = {
     "half_max": _two(_TWO_FLOATS, numbers.extremum(">=")),
     "checked": Name("position extent flag", _rule("int64 int64 int64* -> int64"), numbers.checked),
     "required": Name(
-        "condition value status flag",
-        _rule("bool T int64 int64* -> T", *NUMBERS),
-        numbers.required,
+        "condition value status flag", _rule("bool T int64 int64* -> T", *NUMBERS), numbers.required
     ),
     "fma": Name("x y z", _rule("T T T -> T", *FLOATS), numbers.fma),
     "sqrt": _one(_ONE_FLOAT, numbers.llvm("sqrt")),

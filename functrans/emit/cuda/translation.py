@@ -88,8 +88,7 @@ class _Translation:
         )
         self.several = {name for name, count in Counter([*names, *stored]).items() if count > 1}
         self.slots: dict[str, Slot] = {}
-        self.ends: list[Any] = []
-        """The exit blocks of the enclosing loops."""
+        self.ends: list[Any] = []  # the exit blocks of the enclosing loops
         self.entry = self.function.append_basic_block("entry")
         self.build = ir.IRBuilder(self.function.append_basic_block("body"))
 

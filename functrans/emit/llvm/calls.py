@@ -188,10 +188,7 @@ def _lines_of(
 
 @cached(256)
 def _alone(
-    forms: tuple[Scalar, ...],
-    lanes: int,
-    instructions: frozenset[str],
-    of_parameters: OfParameters,
+    forms: tuple[Scalar, ...], lanes: int, instructions: frozenset[str], of_parameters: OfParameters
 ) -> Part | None:
     """A function in a module of its own; None if it calls others.
 

@@ -14,14 +14,7 @@ import numpy as np
 
 from functrans.emit.llvm.calls import Calls
 from functrans.emit.llvm.memory import Frame, stays
-from functrans.emit.llvm.text import (
-    BOOL,
-    Value,
-    Writer,
-    literal,
-    register_type,
-    steps,
-)
+from functrans.emit.llvm.text import BOOL, Value, Writer, literal, register_type, steps
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
 from functrans.loop.nodes import INDEX

@@ -36,9 +36,7 @@ HALVES = ((0, 4, 2, 6), (1, 5, 3, 7))
 """The lanes of two vectors of four that interleave their halves."""
 
 
-def stores_together(
-    statements: Sequence[Statement],
-) -> Iterator[Statement | tuple[Store, ...]]:
+def stores_together(statements: Sequence[Statement]) -> Iterator[Statement | tuple[Store, ...]]:
     """Statements, with consecutive stores to one buffer as one run.
 
     No value of such a store depends on another one, since none is computed from that buffer.

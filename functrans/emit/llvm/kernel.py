@@ -25,14 +25,20 @@ from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import term, totals
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector, pointers_to
-from functrans.emit.llvm.parts import emit_in_parts, is_in_parts, largest_element
+from functrans.emit.llvm.parts import (
+    Slots,
+    accumulate,
+    cleared,
+    emit_in_parts,
+    is_in_parts,
+    largest_element,
+)
 from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.store import fetch_results, store
 from functrans.emit.llvm.text import Value, Writer, memory_type, register_type
 from functrans.emit.llvm.unrolling import has_many_sums, is_written_out, rounds
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
-from functrans.loop.nodes import identity
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Address,
@@ -132,7 +138,7 @@ class _Emitter:
         It is not optimised (`optnone`): the code is the same, and LLVM has fewer passes to run.
         """
         lines = [
-            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{",
+            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{"
         ]
         arguments = []
         count = len(self.kernel.buffers)
@@ -411,7 +417,6 @@ class _Emitter:
 
     def _reduce(self, statement: Reduce) -> None:
         ex = self.expressions
-        ops = ex.operations
         vector = ex.vector
         assert vector is None or statement.lanes == 1, "a vector reduction in a vector loop"
         lanes = vector.lanes if vector is not None else statement.lanes
@@ -419,20 +424,15 @@ class _Emitter:
         if condition is not None:
             self._search(statement, condition)
             return
-        partials = []
-        for target, op in zip(statement.targets, statement.ops, strict=True):
-            slot = self.writer.alloca(register_type(target.dtype, lanes))
-            start = ops.constant(identity(op, target.dtype), target.dtype, lanes)
-            self.writer.line(f"store {register_type(target.dtype, lanes)} {start.ref}, ptr {slot}")
-            partials.append(slot)
-        self._reduce_nest(statement, statement.loops, partials, lanes)
+        sums = [*zip(statement.targets, statement.ops, statement.values, strict=True)]
+        slots = cleared(ex, sums, lanes)
+        self._reduce_nest(statement, statement.loops, slots, lanes)
         if lanes == 1 or vector is not None:
-            for target, slot in zip(statement.targets, partials, strict=True):
-                ex.slots[target] = (slot, lanes)
-                if vector is not None:
-                    vector.factors.varying.add(target)
+            ex.slots.update(slots)
+            if vector is not None:
+                vector.factors.varying.update(slots)
         else:
-            found = totals(ops, statement, partials, lanes)
+            found = totals(ex.operations, statement, [slot for slot, _ in slots.values()], lanes)
             for target, total in zip(statement.targets, found, strict=True):
                 self._bind(target, total)
         ex.forget_changing()
@@ -451,7 +451,7 @@ class _Emitter:
         self,
         statement: Reduce,
         loops: tuple[tuple[Scalar, Scalar, Scalar], ...],
-        partials: list[str],
+        slots: Slots,
         lanes: int,
     ) -> None:
         ex = self.expressions
@@ -463,38 +463,24 @@ class _Emitter:
             ex.compute_invariant(statement, index)
         if inner:
             with self._loop(*bounds) as counter, ex.bound(index, counter):
-                self._reduce_nest(statement, tuple(inner), partials, lanes)
+                self._reduce_nest(statement, tuple(inner), slots, lanes)
         elif (ex.vector is not None or lanes == 1) and is_written_out(statement, start, stop):
             for number in range(start.attribute, stop.attribute):
                 with ex.scope(), ex.bound(index, str(number)):
-                    self._accumulate(statement, partials, lanes)
+                    self._accumulate(statement, slots)
         elif ex.vector is not None or lanes == 1:
             for _ in rounds(ex, self._loop, statement, bounds):
-                self._accumulate(statement, partials, lanes)
+                self._accumulate(statement, slots)
         else:
             for base, mask in self._blocks(*bounds, statement, lanes):
                 with self._vector(index, lanes, base, mask):
-                    self._accumulate(statement, partials, lanes, mask)
+                    self._accumulate(statement, slots, mask)
 
-    def _accumulate(
-        self, statement: Reduce, partials: list[str], lanes: int, mask: str | None = None
-    ) -> None:
+    def _accumulate(self, statement: Reduce, slots: Slots, mask: str | None = None) -> None:
         # in an enclosing vector loop, masked lanes may hold any value: they are never stored
         ex = self.expressions
         self._nested(statement.body)
         given = zip(statement.ops, statement.values, statement.targets, strict=True)
         values = [term(ex, op, x, to.dtype, statement.lanes, mask) for op, x, to in given]
-        for target, op, value, slot in zip(
-            statement.targets, statement.ops, values, partials, strict=True
-        ):
-            kind = register_type(target.dtype, lanes)
-            old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
-            fuses = op == "add" and target.dtype.kind == "f"
-            if mask is not None and not fuses:
-                nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
-                value = ex.operations.select(Value(mask, lanes), value, nothing, target.dtype)
-            new = ex.operations.accumulate(op, target.dtype, old, value)
-            if mask is not None and fuses:
-                # nothing comes between a product and its sum, which are one operation
-                new = ex.operations.select(Value(mask, lanes), new, old, target.dtype)
-            self.writer.line(f"store {kind} {new.ref}, ptr {slot}")
+        for target, op, value in zip(statement.targets, statement.ops, values, strict=True):
+            accumulate(ex, slots[target], target.dtype, op, value, mask)

@@ -48,6 +48,9 @@ TOGETHER = 4
 Sums = Sequence[tuple[Scalar, str, Scalar]]
 """The accumulators of a reduction, each with its operation and term."""
 
+Slots = dict[Scalar, tuple[str, int]]
+"""The memory and the lanes of accumulators."""
+
 
 def is_in_parts(statement: For) -> bool:
     """Whether the vectors of a loop are in parts: it reduces, and its lanes are no power of two."""
@@ -70,7 +73,7 @@ class Part:
     vector: Vector
     mask: str | None
     frame: Frame = field(default_factory=Frame)
-    slots: dict[Scalar, tuple[str, int]] = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)
 
     @contextmanager
     def entered(self, ex: Expressions, *frames: Frame) -> Iterator[None]:
@@ -133,7 +136,7 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
         ex.compute_places(shared, index, hidden)
     for part in parts:
         with part.entered(ex):
-            part.slots.update(_cleared(ex, sums, part.vector.lanes))
+            part.slots.update(cleared(ex, sums, part.vector.lanes))
             ex.compute_places(statement.values, index, hidden)
     first, end = ex.value(start).ref, ex.value(stop).ref
     has_quarters = "quarters" in ex.writer.instructions
@@ -147,7 +150,7 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     ex.forget_changing()
 
 
-def _cleared(ex: Expressions, sums: Sums, lanes: int) -> dict[Scalar, tuple[str, int]]:
+def cleared(ex: Expressions, sums: Sums, lanes: int) -> Slots:
     """Accumulators of a number of lanes."""
     slots = {}
     for target, op, _ in sums:
@@ -164,16 +167,29 @@ def _add_term(ex: Expressions, sums: Sums, parts: Sequence[Part]) -> None:
     for target, op, value in sums:
         for part, frame in zip(parts, frames, strict=True):
             with part.entered(ex, frame):
-                _accumulate(ex, part.slots[target], target.dtype, op, ex.wide(value))
+                accumulate(ex, part.slots[target], target.dtype, op, ex.wide(value))
 
 
-def _accumulate(
-    ex: Expressions, slot: tuple[str, int], dtype: np.dtype[Any], op: str, value: Value
+def accumulate(
+    ex: Expressions,
+    slot: tuple[str, int],
+    dtype: np.dtype[Any],
+    op: str,
+    value: Value,
+    mask: str | None = None,
 ) -> None:
+    """Add a value to an accumulator, in the lanes of a mask."""
     place, lanes = slot
     kind = register_type(dtype, lanes)
     old = Value(ex.writer.define(f"load {kind}, ptr {place}"), lanes)
+    fuses = op == "add" and dtype.kind == "f"
+    if mask is not None and not fuses:
+        nothing = ex.operations.constant(identity(op, dtype), dtype, lanes)
+        value = ex.operations.select(Value(mask, lanes), value, nothing, dtype)
     new = ex.operations.accumulate(op, dtype, old, value)
+    if mask is not None and fuses:
+        # nothing comes between a product and its sum, which are one operation
+        new = ex.operations.select(Value(mask, lanes), new, old, dtype)
     ex.writer.line(f"store {kind} {new.ref}, ptr {place}")
 
 
@@ -209,7 +225,7 @@ def _reduce_together(
     *others, last = parts
     count = last.vector.lanes
     lanes, dtype = count * TOGETHER, sums[0][0].dtype
-    slots = _cleared(ex, sums, lanes)
+    slots = cleared(ex, sums, lanes)
     along = Part(Vector(index, TOGETHER, start, Coefficients(index)), None)
     with along.entered(ex):
         ex.compute_places([left for left, _ in factors], index)
@@ -234,13 +250,13 @@ def _reduce_together(
             pair, kind = (four, four), register_type(dtype, TOGETHER)
             repeated = Value(ex.writer.chosen(pair, kind, numbers), lanes)
             product = ex.operations.apply("mul", dtype, [repeated, wide[right]], [dtype] * 2)
-            _accumulate(ex, slots[target], dtype, op, product)
+            accumulate(ex, slots[target], dtype, op, product)
     for target, op, _ in sums:
         place, kind = slots[target][0], register_type(dtype, lanes)
         total = Value(define(f"load {kind}, ptr {place}"), lanes)
         while total.lanes > count:
             total = halved(ex.operations, op, dtype, total)
-        _accumulate(ex, last.slots[target], dtype, op, total)
+        accumulate(ex, last.slots[target], dtype, op, total)
     return end
 
 

@@ -27,9 +27,7 @@ from functrans.loop.statements import (
     While,
     local,
 )
-from functrans.loop.walk import children, expressions, loaded, stored, walk
-
-Body = tuple[Statement, ...]
+from functrans.loop.walk import Body, children, expressions, loaded, stored, walk
 
 _BARRIER = Barrier()
 

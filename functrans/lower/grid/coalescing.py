@@ -19,11 +19,9 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Kernel, Let, Reduce, Statement, Store, in_loops
 from functrans.loop.substitution import Position, Rewriting
-from functrans.loop.walk import expressions, stored, walk
+from functrans.loop.walk import Body, expressions, stored, walk
 from functrans.lower.grid.sizes import Sizes, called
 from functrans.lower.plan import Step
-
-Body = tuple[Statement, ...]
 
 
 def coalesced(step: Step, largest: int) -> Step:

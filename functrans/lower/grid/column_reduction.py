@@ -39,16 +39,14 @@ from functrans.loop.statements import (
     where_true,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import Access, accesses, walk
+from functrans.loop.walk import Access, Body, accesses, walk
 from functrans.lower.grid.contiguity import neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two, work_of
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
-from functrans.lower.nest.linearisation import quotient_and_rest
+from functrans.lower.nest.linearisation import Values, quotient_and_rest
 from functrans.lower.plan import Step
-
-Body = tuple[Statement, ...]
 
 
 def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) -> Step:
@@ -62,9 +60,6 @@ def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) ->
         return step
     made = _Sharing(kernel, found, sizes, lengths).kernel()
     return narrowed(called(step, replace(made, narrow=False), sizes.numbers))
-
-
-Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):
@@ -192,15 +187,13 @@ class _Sharing:
         self.simplify = Simplifier()
         self.loop = kernel.band[-1]
         self.count = sizes.value(self.loop.stop)
-        self.wide = columns.threads * columns.width
-        """The number of columns of a team."""
+        self.wide = columns.threads * columns.width  # the number of columns of a team
         self.team = columns.threads * columns.groups
         self.block = index("columns", -(-self.count // self.wide))
         self.scratch: list[Buffer] = []
         self.known: dict[Scalar, Scalar] = {}
         """The values of the declared locals, in a column of the team."""
-        self.sums: dict[Scalar, Scalar] = {}
-        """The same for the reductions alone."""
+        self.sums: dict[Scalar, Scalar] = {}  # the same for the reductions alone
         self.column = index("column", self.wide)
 
     def kernel(self) -> Kernel:

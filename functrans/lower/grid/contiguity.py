@@ -17,8 +17,6 @@ WIDEST = 16
 """The largest number of bytes that a thread accesses at once, at a multiple of this offset; the
 buffers of a kernel are aligned accordingly."""
 
-Position = tuple[Scalar, ...]
-
 
 def reads_back(body: Sequence[Statement]) -> bool:
     """Whether statements may read what an earlier one of them has stored."""

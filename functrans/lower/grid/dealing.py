@@ -9,8 +9,8 @@ from math import prod
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.operations import operations, operations_of
-from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While, band
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, While, band
 from functrans.loop.walk import accesses, loops_of, walk
 
 
@@ -48,6 +48,11 @@ def is_independent(statement: Statement) -> bool:
     return isinstance(statement, For) and (statement.parallel or statement.lanes > 1)
 
 
+def is_from_zero(start: Scalar, stop: Scalar) -> bool:
+    """Whether a loop is from 0 to a number, whatever the indices around it are."""
+    return start is ZERO and stop.op == "const"
+
+
 def perfect(loop: For) -> list[For]:
     """A perfect nest: a loop, and independent loops each of which is a whole body."""
     found = [loop]
@@ -59,16 +64,20 @@ def perfect(loop: For) -> list[For]:
 
 
 def grid_axes(body: Sequence[Statement]) -> tuple[For, ...]:
-    """The loops of a band that are axes of a grid: from 0 to a number, whatever the others' are.
-
-    A loop over a block of the iterations of another one is not.
-    """
-    return tuple(takewhile(lambda loop: loop.start is ZERO and loop.stop.op == "const", band(body)))
+    """The loops of a band that are axes of a grid, unlike those over blocks of other loops."""
+    return tuple(takewhile(lambda loop: is_from_zero(loop.start, loop.stop), band(body)))
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:
     """A loop over the range of an index, whose iterations are dealt to a team's threads."""
     return For(counter, ZERO, as_index(counter.attribute[2]), tuple(body), lanes=team)
+
+
+def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
+    """Stores of a constant in all of a thread's elements of a row."""
+    _, count = row.extents
+    value = const(number, row.dtype)
+    return [Store(row, (thread, as_index(each)), value) for each in range(count)]
 
 
 def least_power_of_two(number: int) -> int:
@@ -113,7 +122,7 @@ def _whole(row: Buffer, body: Sequence[Statement]) -> Iterator[Scalar]:
         if is_independent(each) or (isinstance(each, Reduce) and len(each.loops) == 1):
             assert isinstance(each, (For, Reduce))
             counter, start, stop = bounds(each)
-            if start is ZERO and stop.op == "const" and row.extents == (stop.attribute,):
+            if is_from_zero(start, stop) and row.extents == (stop.attribute,):
                 yield counter
 
 

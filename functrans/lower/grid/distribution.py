@@ -17,21 +17,18 @@ from itertools import chain, groupby
 from math import prod
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
-from functrans.loop.walk import bounds, loaded, scalars, stored, walk
+from functrans.loop.walk import Body, bounds, buffers_of, scalars, stored, walk
 from functrans.lower.grid.cost import Spans
-from functrans.lower.grid.dealing import extent, is_independent
+from functrans.lower.grid.dealing import extent, is_from_zero, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
 from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
 from functrans.lower.nest.fusion import Fusion
-
-Body = tuple[Statement, ...]
 
 
 def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
@@ -111,15 +108,15 @@ class _Search:
         Values that are passed on inside a band remain in a thread's registers, or in its cache.
         """
         in_band = any(is_independent(each) for each in whole.around if isinstance(each, For))
-        return whole.time <= (self.grid.apart if in_band else 1) * _total(parts)
+        return whole.time <= (self.grid.apart if in_band else 1) * sum(leaf.time for leaf in parts)
 
     def _statement(self, statement: Statement, around: tuple[Around, ...]) -> list[_Leaf]:
         """One statement as a kernel, or as the kernels of the statements inside it."""
         leaf = self._leaf(around, (statement,))
         inside: list[_Leaf] = []
         match statement:
-            case For() if statement.start is ZERO and statement.stop.op == "const":
-                if not _calls(statement):
+            case For() if is_from_zero(statement.start, statement.stop):
+                if not any(isinstance(each, Call) for each in walk((statement,))):
                     inside = self.best(statement.body, (*around, statement))
             case If() if _is_constant(statement):
                 for holds, arm in ((True, statement.body), (False, statement.otherwise)):
@@ -168,7 +165,7 @@ class _Search:
     def _about(self, statement: Statement) -> tuple[set[Buffer], int, int]:
         """The buffers of a statement, the nodes of its expressions, and its loops."""
         if statement not in self._used:
-            used = loaded((statement,)) | stored((statement,))
+            used = buffers_of((statement,))
             loops = sum(isinstance(each, (For, Reduce)) for each in walk((statement,)))
             self._used[statement] = used, len(scalars((statement,))), loops
         return self._used[statement]
@@ -218,19 +215,8 @@ def _turns(around: Sequence[Around]) -> int:
     )
 
 
-def _total(leaves: Sequence[_Leaf]) -> int:
-    return sum(leaf.time for leaf in leaves)
-
-
-def _calls(statement: Statement) -> bool:
-    return any(isinstance(each, Call) for each in walk((statement,)))
-
-
 def _is_constant(statement: If) -> bool:
     """Whether a condition does not change while the statements under it are executed."""
-    read = {node.attribute for node in _loads(statement.condition)}
+    nodes = postorder([statement.condition])
+    read = {node.attribute for node in nodes if node.op == "load"}
     return read.isdisjoint(stored((statement,)))
-
-
-def _loads(expression: Scalar) -> list[Scalar]:
-    return [node for node in postorder([expression]) if node.op == "load"]

@@ -21,25 +21,12 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-    band,
-    buffer,
-    in_loops,
-    load,
-)
-from functrans.loop.walk import assigned, declared, loaded, scalars, stored, walk
+from functrans.loop.statements import Buffer, For, If, Let, Store, band, buffer, in_loops, load
+from functrans.loop.walk import Body, assigned, buffers_of, declared, scalars, walk
 from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
 from functrans.records import dataclass
-
-Body = tuple[Statement, ...]
 
 
 class Arm(NamedTuple):
@@ -160,7 +147,7 @@ def _users(pieces: Sequence[Piece]) -> dict[Buffer | Scalar, list[int]]:
     found: dict[Buffer | Scalar, list[int]] = {}
     for number, piece in enumerate(pieces):
         conditions = [each.condition for each in piece.around if isinstance(each, Arm)]
-        own: dict[Buffer | Scalar, None] = dict.fromkeys(loaded(piece.body) | stored(piece.body))
+        own: dict[Buffer | Scalar, None] = dict.fromkeys(buffers_of(piece.body))
         own |= dict.fromkeys(_locals(piece.body, conditions))
         for one in own:
             found.setdefault(one, []).append(number)
@@ -224,7 +211,10 @@ def _with_locals_in_memory(
         used = [x for x in homes if number in users[x]]
         lacking = [x for x in used if x not in known[number]]
         made = [x for x in used if x in changed[number]]
-        body = (*_behind(_loads(lacking, homes), piece.body), *_stores(made, homes))
+        body = (
+            *_behind(_loads(lacking, homes), piece.body),
+            *(Store(*homes[name], name) for name in made),
+        )
         around = tuple(_with_loads(each, homes) for each in piece.around)
         done.append(Piece(around, body))
     return done
@@ -255,10 +245,6 @@ def _behind(declarations: Body, body: Body) -> Body:
     if declarations and len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         return (replace(body[0], body=_behind(declarations, body[0].body)),)
     return (*declarations, *body)
-
-
-def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
-    return tuple(Store(*homes[name], name) for name in names)
 
 
 def _with_loads(each: Around, homes: Homes) -> Around:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Statement, band
+from functrans.loop.statements import Buffer, For, If, band
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import scalars
+from functrans.loop.walk import Body, scalars
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, grid_axes
 from functrans.lower.grid.thread_mapping import team_of
@@ -26,8 +26,6 @@ from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.linearisation import linearised
-
-Body = tuple[Statement, ...]
 
 
 def side_by_side(

@@ -13,14 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Call, For, Statement, Store, in_loops
-from functrans.loop.walk import loaded, stored, walk
+from functrans.loop.statements import Call, For, Statement, Store, in_loops
+from functrans.loop.walk import Body, buffers_of, loaded, walk
+from functrans.lower.grid.dealing import is_from_zero
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import carries_values
-
-Body = tuple[Statement, ...]
 
 
 def with_calls_apart(nest: Nest) -> list[Nest]:
@@ -33,14 +31,14 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
         before = [each for body in bodies[:number] for each in body]
         after = [each for body in bodies[number:] for each in body]
         assert not carries_values(before, after, set()), "a number is kept across a call"
-    users = Counter(row for body in bodies for row in _used(body))
+    users = Counter(row for body in bodies for row in buffers_of(body))
     of_calls = {row for call in _calls(nest.body) for row in (*call.reads, *call.writes)}
     scratch = {row for row in nest.scratch if users[row] == 1 and row not in of_calls}
     return [
         replace(
             nest,
             body=body,
-            scratch=tuple(row for row in nest.scratch if row in scratch & _used(body)),
+            scratch=tuple(row for row in nest.scratch if row in scratch & buffers_of(body)),
             operations=None,
             turns=turns,
         )
@@ -50,10 +48,6 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
 
 def _calls(body: Sequence[Statement]) -> list[Call]:
     return [each for each in walk(body) if isinstance(each, Call)]
-
-
-def _used(body: Sequence[Statement]) -> set[Buffer]:
-    return loaded(body) | stored(body)
 
 
 class _Part(NamedTuple):
@@ -76,7 +70,7 @@ def _parts(body: Sequence[Statement], turns: tuple[Scalar, ...] = ()) -> Iterato
             yield _Part(turns, (each,))
             continue
         assert isinstance(each, For), "a call in a branch"
-        assert each.start is ZERO and each.stop.op == "const", "a call in a loop without an end"
+        assert is_from_zero(each.start, each.stop), "a call in a loop without an end"
         yield from _parts(each.body, (*turns, each.index))
     if between:
         yield _Part(turns, tuple(between))
@@ -92,7 +86,7 @@ def _shared(statement: Statement) -> Statement:
     if not loops or not isinstance(inside, Store) or inside.op is not None:
         return statement
     alone = inside.target not in loaded([inside])
-    bounded = all(each.start is ZERO and each.stop.op == "const" for each in loops)
+    bounded = all(is_from_zero(each.start, each.stop) for each in loops)
     if not alone or not bounded or not {each.index for each in loops} <= {*inside.indices}:
         return statement
     if any(node.op == "required" for node in postorder([inside.value])):

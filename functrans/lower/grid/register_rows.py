@@ -37,6 +37,7 @@ from functrans.loop.substitution import substituted
 from functrans.loop.walk import (
     accesses,
     always_loaded,
+    buffers_of,
     children,
     expressions,
     loaded,
@@ -219,7 +220,7 @@ class _Rows:
     ) -> bool:
         """Whether a row is unused until the last loop that loads an element overwrites it."""
         before, last = body[: where[-1]], body[where[-1]]
-        if row in loaded(before) | stored(before) or not isinstance(last, For):
+        if row in buffers_of(before) or not isinstance(last, For):
             return False
         (own,) = self.simplify.substitute([element], {_ANY: last.index})
         written = False

@@ -18,11 +18,9 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, While
 from functrans.loop.substitution import with_expressions
-from functrans.loop.walk import assigned, bodies, expressions, loaded, stored, walk
+from functrans.loop.walk import Body, assigned, bodies, expressions, loaded, stored, walk
 from functrans.lower.grid.dealing import extent, is_independent, perfect, room_of
 from functrans.lower.nest.bodies import Nest
-
-Body = tuple[Statement, ...]
 
 
 def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid) -> list[Nest]:

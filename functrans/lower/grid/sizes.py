@@ -55,12 +55,12 @@ def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
 
 def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with leaves replaced in its expressions, and in the extents of its buffers."""
-    return _rewritten(kernel, values, leaves=values)
+    return _rewritten(kernel, values, values, {})
 
 
 def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with leaves replaced in indices only; its loops are not changed."""
-    return _rewritten(kernel, values, places=values)
+    return _rewritten(kernel, values, {}, values)
 
 
 def with_products(kernel: Kernel, sizes: Sizes, width: int, least: int = 2) -> Kernel:
@@ -76,17 +76,13 @@ def with_products(kernel: Kernel, sizes: Sizes, width: int, least: int = 2) -> K
     return with_places(kernel, values) if values else kernel
 
 
-_NONE: Mapping[Scalar, Scalar] = {}
-
-
 def _rewritten(
     kernel: Kernel,
     extents: Mapping[Scalar, Scalar],
-    *,
-    leaves: Mapping[Scalar, Scalar] = _NONE,
-    places: Mapping[Scalar, Scalar] = _NONE,
+    leaves: Mapping[Scalar, Scalar],
+    places: Mapping[Scalar, Scalar],
 ) -> Kernel:
-    """A kernel with leaves replaced in the extents of buffers, and everywhere or in indices.
+    """A kernel with leaves replaced in the extents of buffers, everywhere, and in indices.
 
     Leaves are replaced simultaneously: the replacement of one may be another leaf.
     """

@@ -25,12 +25,10 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, buffer, load
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import scalars, walk
-from functrans.lower.grid.dealing import deal, extent, perfect, terms
+from functrans.loop.walk import Body, locals_in, walk
+from functrans.lower.grid.dealing import deal, extent, is_from_zero, perfect, terms
 from functrans.lower.grid.unroll_and_jam import Jam
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
-
-Body = tuple[Statement, ...]
 
 Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
 """The result of an iteration to which a row of slices belongs; its dtype, and its shape."""
@@ -78,7 +76,7 @@ def extent_of_terms(statement: Reduce) -> int:
 def long_sums(loop: For, grid: Grid) -> Sums | None:
     """The sums of a loop whose terms may be dealt; None if there are none."""
     loops = perfect(loop)
-    if not all(_is_from_zero(each.start, each.stop) for each in loops):
+    if not all(is_from_zero(each.start, each.stop) for each in loops):
         return None
     body = tuple(unblocked(x) if isinstance(x, Reduce) else x for x in loops[-1].body)
     sums = tuple(each for each in body if isinstance(each, Reduce) and _is_long(each, grid))
@@ -91,19 +89,15 @@ def long_sums(loop: For, grid: Grid) -> Sums | None:
     return None if needed is None else Sums(tuple(loops), needed, sums, body)
 
 
-def _is_from_zero(start: Scalar, stop: Scalar) -> bool:
-    return start is ZERO and stop.op == "const"
-
-
 def _is_long(statement: Reduce, grid: Grid) -> bool:
     """Whether a sum has many terms, and its last loop can be divided."""
     _, *bounds = statement.loops[-1]
-    return terms(statement) >= grid.shortest and _is_from_zero(*bounds)
+    return terms(statement) >= grid.shortest and is_from_zero(*bounds)
 
 
 def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
     """The statements on which sums depend; None if one sum depends on another."""
-    wanted = _locals(sums)
+    wanted = locals_in(sums)
     found: list[Statement] = []
     for each in reversed(before):
         assert isinstance(each, (Let, Reduce))
@@ -112,12 +106,8 @@ def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
         if each in sums:
             return None
         found.append(each)
-        wanted |= _locals((each,))
+        wanted |= locals_in((each,))
     return tuple(reversed(found))
-
-
-def _locals(statements: Sequence[Statement]) -> set[Scalar]:
-    return {node for node in scalars(statements) if node.op == "local"}
 
 
 class Slicer:

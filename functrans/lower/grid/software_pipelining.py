@@ -18,9 +18,9 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Await, Buffer, For, If, Kernel, Statement, in_loops
+from functrans.loop.statements import Await, For, If, Kernel, Statement, in_loops
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import loaded, stored, walk
+from functrans.loop.walk import buffers_of, stored, walk
 from functrans.lower.grid.dealing import is_dealt, is_plain
 from functrans.lower.grid.sizes import Sizes, called
 from functrans.lower.plan import Step
@@ -69,7 +69,7 @@ class _Parts(NamedTuple):
         if not isinstance(copy, For) or not isinstance(wait, Await) or waits > 1:
             return None
         (row,) = stored((copy,))
-        number = max(n for n, each in enumerate(rest) if row in _used(each))
+        number = max(n for n, each in enumerate(rest) if row in buffers_of((each,)))
         last = rest[number]
         if not isinstance(last, For) or not is_dealt(last, kernel.team) or not is_plain(last):
             return None
@@ -106,7 +106,3 @@ class _Parts(NamedTuple):
 
 _LEAST = 4
 """The bytes of the smallest asynchronous copy: an element must be one by itself."""
-
-
-def _used(statement: Statement) -> set[Buffer]:
-    return loaded((statement,)) | stored((statement,))

@@ -32,14 +32,12 @@ from functrans.loop.statements import (
     in_loops,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import Access, accesses, loaded, stored, walk, with_bodies
+from functrans.loop.walk import Access, Body, accesses, buffers_of, walk, with_bodies
 from functrans.lower.grid.contiguity import WIDEST, is_alike, is_apart, is_by_data, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt, values_of, work_of
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
-
-Body = tuple[Statement, ...]
 
 NONE: frozenset[Buffer] = frozenset()
 
@@ -264,15 +262,14 @@ class _OfTeams(_Strips):
             return statement
         if isinstance(statement, For) or len(statement.loops) == 1:
             rows = set(self.given.scratch) - set(self.given.dealt)
-            if rows.isdisjoint(loaded((statement,)) | stored((statement,))):
+            if rows.isdisjoint(buffers_of((statement,))):
                 return statement
         return replace(statement, rounds=rounds, whole=count % team == 0)
 
     def _is_moving(self, statement: For | Reduce) -> bool:
         """Whether threads mostly wait for memory."""
-        inside = (statement,)
         loops = any(isinstance(each, (For, Reduce, While)) for each in walk(statement.body))
-        in_memory = not set(self.given.buffers).isdisjoint(loaded(inside) | stored(inside))
+        in_memory = not set(self.given.buffers).isdisjoint(buffers_of((statement,)))
         return in_memory and not loops and work_of(statement, self.sizes.numbers) <= _LITTLE
 
     def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:

@@ -19,16 +19,22 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, Reduce, Statement, While, in_loops
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import accesses, children, walk, with_bodies
+from functrans.loop.walk import Body, accesses, children, walk, with_bodies
 from functrans.lower.grid.coalescing import joined_sums
 from functrans.lower.grid.contiguity import neighbours
 from functrans.lower.grid.cost import Spans
-from functrans.lower.grid.dealing import extent, grid_axes, is_independent, perfect, terms, threads
+from functrans.lower.grid.dealing import (
+    extent,
+    grid_axes,
+    is_from_zero,
+    is_independent,
+    perfect,
+    terms,
+    threads,
+)
 from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import linearised
-
-Body = tuple[Statement, ...]
 
 
 def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
@@ -70,7 +76,11 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
     """
     grid = spans.grid
     # a sum without lanes is over rows, whose elements adjacent threads read
-    shared = [each for each in walk(inside) if not loops or not _is_of_columns(each)]
+    shared = [
+        each
+        for each in walk(inside)
+        if not loops or not (isinstance(each, Reduce) and each.lanes == 1)
+    ]
     longest = max(map(threads, shared), default=1)
     if longest < grid.shortest and sum(row.nbytes for row in scratch) <= grid.largest_local:
         return 1
@@ -121,10 +131,6 @@ def _has_shared_steps(statement: Statement) -> bool:
         and not is_independent(statement)
         and any(map(is_independent, walk(children(statement))))
     )
-
-
-def _is_of_columns(statement: Statement) -> bool:
-    return isinstance(statement, Reduce) and statement.lanes == 1
 
 
 def of_one_thread(body: Sequence[Statement]) -> Body:
@@ -185,7 +191,7 @@ class _Deal:
         """A loop whose iterations are dealt; its perfect nest is coalesced if possible."""
         loops = perfect(loop)
         inside = of_one_thread(loops[-1].body)
-        if len(loops) > 1 and not all(map(_is_from_zero, loops)):
+        if len(loops) > 1 and not all(is_from_zero(each.start, each.stop) for each in loops):
             loops, inside = loops[:1], of_one_thread(loop.body)
         (dealt, start, stop), inside = self._flattened(
             [(each.index, each.start, each.stop) for each in loops], inside
@@ -210,7 +216,7 @@ class _Deal:
             return alone
         last = statement.loops[-self.joined.get(statement, 1) :]
         innermost = prod(counter.attribute[2] or 1 for counter, *_ in last)
-        constant = all(start is ZERO and stop.op == "const" for _, start, stop in statement.loops)
+        constant = all(is_from_zero(start, stop) for _, start, stop in statement.loops)
         if len(statement.loops) == 1 or innermost >= self.team or not constant:
             return replace(alone, lanes=self.team)
         one, values = linearised([counter for counter, *_ in statement.loops], self.simplify)
@@ -221,7 +227,3 @@ class _Deal:
             values=tuple(self.simplify.substitute(statement.values, values)),
             lanes=self.team,
         )
-
-
-def _is_from_zero(loop: For) -> bool:
-    return loop.start is ZERO and loop.stop.op == "const"

@@ -39,7 +39,7 @@ from functrans.loop.statements import (
     local,
     where_true,
 )
-from functrans.loop.walk import Access, accesses, children, expressions, loaded, stored
+from functrans.loop.walk import Access, Body, accesses, children, expressions, loaded, stored
 from functrans.lower.grid.contiguity import WIDEST, neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
@@ -47,8 +47,6 @@ from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.nest.linearisation import quotient_and_rest
 from functrans.lower.plan import Step
-
-Body = tuple[Statement, ...]
 
 
 def transposed(step: Step, grid: Grid, largest: int) -> Step:

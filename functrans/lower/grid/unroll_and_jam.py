@@ -12,9 +12,7 @@ from dataclasses import replace
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, If, Let, Reduce, Statement, Store, local
-from functrans.loop.walk import bounds
-
-Body = tuple[Statement, ...]
+from functrans.loop.walk import Body, bounds
 
 
 class NotUniform(Exception):

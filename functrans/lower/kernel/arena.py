@@ -28,28 +28,14 @@ Life = tuple[int, int]
 
 
 def allocate(
-    used: Sequence[Sequence[Buffer]],
-    elsewhere: set[Buffer],
-    columns: Mapping[Buffer, Column],
+    used: Sequence[Sequence[Buffer]],  # the buffers that each step uses
+    elsewhere: set[Buffer],  # the buffers that are no temporaries
+    columns: Mapping[Buffer, Column],  # the temporaries that are parts of records
     target: Target,
 ) -> tuple[dict[Buffer, int], int]:
-    """Offsets of the temporaries in one arena; those that are never live together may overlap.
+    """The offset of each temporary in one arena, and the size of the arena, in bytes.
 
-    Parameters
-    ----------
-    used : sequence of sequence of Buffer
-        The buffers that each step uses.
-    elsewhere : set of Buffer
-        The buffers that are no temporaries.
-    columns : mapping of Buffer to Column
-        The temporaries that are parts of records.
-
-    Returns
-    -------
-    offsets : dict
-        The offset of each temporary in the arena, in bytes.
-    arena : int
-        The size of the arena in bytes.
+    Temporaries that are never live together may overlap.
     """
     leaders: dict[int, Buffer] = {}  # the first column of each record, which stands for it
     for one, column in columns.items():

@@ -13,9 +13,8 @@ from functrans.loop.linear_places import DIVISIONS, divides, linear_place
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, Call, MatrixMultiply, Statement
+from functrans.loop.substitution import Position
 from functrans.loop.walk import accesses, scalars, walk
-
-Position = tuple[Scalar, ...]
 
 Places = Mapping[Position, Scalar]
 """The linear indices of elements, by their positions."""

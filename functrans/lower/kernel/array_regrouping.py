@@ -18,19 +18,17 @@ from typing import NamedTuple
 from functrans.loop.affine import Coefficients
 from functrans.loop.statements import Address, Buffer, Call, Column, For, MatrixMultiply
 from functrans.loop.target import Target
-from functrans.loop.walk import accesses, loaded, stored, walk
+from functrans.loop.walk import accesses, buffers_of, walk
 from functrans.lower.nest.bodies import Nest
 
 
 class Regrouping(NamedTuple):
     """Thresholds of array regrouping. Measured: all (LSTMs with diagonal weights)."""
 
-    fewest: int = 32
-    """The fewest arrays of a record."""
+    fewest: int = 32  # the fewest arrays of a record
+    # the most bytes of an array's row: longer rows are fetched ahead by themselves
     widest: int = 256
-    """The most bytes of an array's row: longer rows are fetched ahead by themselves."""
-    least: int = 1 << 20
-    """The fewest bytes of a record: less stays in the second-level cache."""
+    least: int = 1 << 20  # the fewest bytes of a record: less stays in the second-level cache
 
     def is_worthwhile(self, columns: Collection[Buffer]) -> bool:
         """Whether a record of these columns is worthwhile."""
@@ -79,7 +77,7 @@ def _accessed_by_row(nest: Nest) -> dict[Buffer, None]:
     others = set(nest.scratch)
     for statement in nest.body:
         if nest.turns or not isinstance(statement, For) or statement.parallel:
-            others |= loaded((statement,)) | stored((statement,))
+            others |= buffers_of((statement,))
             continue
         step = Coefficients(statement.index)
         for one, position, _ in accesses((statement,)):
@@ -90,7 +88,7 @@ def _accessed_by_row(nest: Nest) -> dict[Buffer, None]:
                 others.add(one)
     for each in walk(nest.body):
         if isinstance(each, Call | MatrixMultiply):
-            others |= loaded((each,)) | stored((each,))
+            others |= buffers_of((each,))
         if isinstance(each, Call):
             others.update(x.target for x in each.arguments if isinstance(x, Address))
     return {one: None for one in found if one not in others}

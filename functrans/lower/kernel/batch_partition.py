@@ -74,13 +74,11 @@ def _lanes(body: Sequence[Statement], extent: int) -> int:
 def _is_scan(body: Sequence[Statement]) -> bool:
     """Whether there is a sequential loop with loops or calls inside."""
     return any(
-        isinstance(each, For) and not each.parallel and any(map(_is_of_rows, each.body))
+        isinstance(each, For)
+        and not each.parallel
+        and any(isinstance(inner, (For, Call)) for inner in each.body)
         for each in body
     )
-
-
-def _is_of_rows(statement: Statement) -> bool:
-    return isinstance(statement, (For, Call))
 
 
 def _row_extents(body: Sequence[Statement]) -> list[int]:

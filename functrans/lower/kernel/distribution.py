@@ -22,14 +22,12 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Buffer, For, Statement, While
 from functrans.loop.target import Target
-from functrans.loop.walk import assigned, declared, loaded, scalars, stored
+from functrans.loop.walk import Body, assigned, buffers_of, declared, locals_in
 from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import extent_of
-
-Body = tuple[Statement, ...]
 
 
 class Distribution(NamedTuple):
@@ -62,7 +60,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
     if not any(part.turns for part in parts) or _share_locals(parts):
         return [nest]
     calls = sum(prod(map(_expected, part.turns)) for part in parts)
-    used = [loaded(part.body) | stored(part.body) for part in parts]
+    used = [buffers_of(part.body) for part in parts]
     users = Counter(one for each in used for one in each)
     return [
         replace(
@@ -133,8 +131,7 @@ def _operations(part: _Part) -> int:
 
 def _share_locals(parts: Sequence[_Part]) -> bool:
     """Whether a local carries a value from one part to another, or to its own next iteration."""
-    return any(not _locals(part.body).issubset(declared(part.body)) for part in parts)
-
-
-def _locals(body: Body) -> set[Scalar]:
-    return assigned(body) | {node for node in scalars(body) if node.op == "local"}
+    return any(
+        not (assigned(part.body) | locals_in(part.body)).issubset(declared(part.body))
+        for part in parts
+    )

@@ -16,11 +16,9 @@ from dataclasses import replace
 
 from functrans.loop.aliasing import Aliasing, Copies
 from functrans.loop.scalar import postorder
-from functrans.loop.statements import Buffer, Statement, Store
-from functrans.loop.walk import loaded, stored, walk
+from functrans.loop.statements import Buffer, Store
+from functrans.loop.walk import Body, loaded, stored, walk
 from functrans.lower.nest.bodies import Nest
-
-Body = tuple[Statement, ...]
 
 
 def donate(

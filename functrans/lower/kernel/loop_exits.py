@@ -18,11 +18,9 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, For, Let, Statement, Store, While, buffer, load
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
-from functrans.loop.walk import assigned, scalars
+from functrans.loop.walk import Body, assigned, scalars
 from functrans.lower.plan import Exit
 from functrans.records import dataclass
-
-Body = tuple[Statement, ...]
 
 
 @dataclass(frozen=True, eq=False)

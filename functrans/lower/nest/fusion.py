@@ -143,10 +143,8 @@ class _Fusion:
         self.numbers: dict[Root, int] = {}
         self.parts: dict[Buffer, set[int]] = {}
         """The positions of the nests that compute parts of joins."""
-        self.reads: dict[Buffer, int] = {}
-        """The position of the last read of each buffer."""
-        self.last: set[Root] = set()
-        """The roots whose values lead to none that has more loops."""
+        self.reads: dict[Buffer, int] = {}  # the position of the last read of each buffer
+        self.last: set[Root] = set()  # the roots whose values lead to none that has more loops
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         if not self.target.lanes_are_threads:

@@ -25,7 +25,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, local
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import scalars
+from functrans.loop.walk import Body, scalars
 
 
 class Tiling(NamedTuple):
@@ -34,26 +34,18 @@ class Tiling(NamedTuple):
     Measured: all together (2048x2048 float32 across its order); `most_jammed` (transposes).
     """
 
-    block: int = 16
-    """The block length of the contiguous loop, if threads need many blocks."""
-    long_block: int = 64
-    """The block length of a loop of at least `long` iterations."""
-    long: int = 512
-    """The fewest iterations of a loop that has enough blocks."""
-    near: int = 8
-    """Elements up to this distance share cache lines anyway."""
-    most_jammed: int = 256
-    """The most vector lanes of all combined rows together."""
-    largest_jammed: int = 800
-    """The most operations of all combined rows together."""
+    block: int = 16  # the block length of the contiguous loop, if threads need many blocks
+    long_block: int = 64  # the block length of a loop of at least `long` iterations
+    long: int = 512  # the fewest iterations of a loop that has enough blocks
+    near: int = 8  # elements up to this distance share cache lines anyway
+    most_jammed: int = 256  # the most vector lanes of all combined rows together
+    largest_jammed: int = 800  # the most operations of all combined rows together
 
 
 FEWEST_JAMMED = 4
 """The fewest contiguous elements that are loaded as a vector."""
 FEWEST_APART = 8
 """The fewest statements that have a loop of their own, rather than being written for each row."""
-
-Body = tuple[Statement, ...]
 
 
 def tiled(loop: For, target: Target) -> For:

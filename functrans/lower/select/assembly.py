@@ -79,8 +79,7 @@ class _DisjointParts:
     def __init__(self, roots: RootBuilder, target: Buffer) -> None:
         self.roots = roots
         self.target = target
-        self.together: list[Elements] = []
-        """Small parts that will become one root."""
+        self.together: list[Elements] = []  # small parts that will become one root
 
     def add(self, parts: Parts) -> None:
         limits = self.roots.target[Assembly]

@@ -35,17 +35,14 @@ class Materialisation(NamedTuple):
     Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
     """
 
-    cheap: int = 12
-    """The most scalar operations that are recomputed and not stored."""
+    cheap: int = 12  # the most scalar operations that are recomputed and not stored
+    # the most operations for one element; beyond that, an operand is materialised
     largest_expression: int = 600
-    """The most operations for one element; beyond that, an operand is materialised."""
-    repeated: int = 4
-    """How often an element may be recomputed within one expression."""
-    deepest: int = 40
-    """The most moves of elements that are nested in one expression."""
+    repeated: int = 4  # how often an element may be recomputed within one expression
+    deepest: int = 40  # the most moves of elements that are nested in one expression
+    # whether the narrower float of a conversion is stored instead of the wider one: it takes
+    # less memory, and products on tensor cores read 16-bit elements directly
     narrower: bool = False
-    """Whether the narrower float of a conversion is stored instead of the wider one: it takes
-    less memory, and products on tensor cores read 16-bit elements directly."""
 
 
 OPAQUE = Pattern(0, 2, (), (), 0)
@@ -55,18 +52,14 @@ OPAQUE = Pattern(0, 2, (), (), 0)
 class _Recomputed(NamedTuple):
     """The cost of recomputing an element of a value wherever it is read."""
 
-    cost: int = 0
-    """Its operations."""
+    cost: int = 0  # its operations
+    # the same with those on indices, which cost nothing but are part of the expression
     size: int = 0
-    """The same with those on indices, which cost nothing but are part of the expression."""
-    depth: int = 0
-    """The moves of elements that are nested in its expression."""
-    slow: bool = False
-    """Whether one of its operations is slow."""
+    depth: int = 0  # the moves of elements that are nested in its expression
+    slow: bool = False  # whether one of its operations is slow
+    # whether neighbours along an axis lie apart, as those of a slice or a transposed array
     scattered: bool = False
-    """Whether neighbours along an axis lie apart, as those of a slice or a transposed array."""
-    zeros: bool = False
-    """Whether some elements are known to be zeros, like those of a triangle."""
+    zeros: bool = False  # whether some elements are known to be zeros, like those of a triangle
 
 
 STORED = _Recomputed()

@@ -23,23 +23,16 @@ class Root:
     """A value with an iteration space of its own: `Elements`, `Emitted` or `TeamKernel`."""
 
     target: Buffer
+    # whether the value is an output, or is read by a call: then it is in memory in any case
     output: bool
-    """Whether the value is an output, or is read by a call: then it is in memory in any case."""
-    also_written: tuple[Buffer, ...]
-    """Buffers that are written besides the target."""
-    scratch: tuple[Buffer, ...]
-    """Rows on the stack."""
-    work: int
-    """Roughly the number of scalar operations of its expressions."""
-    loads: Mapping[Buffer, Sequence[Scalar]]
-    """The loads from each buffer that is read."""
+    also_written: tuple[Buffer, ...]  # buffers that are written besides the target
+    scratch: tuple[Buffer, ...]  # rows on the stack
+    work: int  # roughly the number of scalar operations of its expressions
+    loads: Mapping[Buffer, Sequence[Scalar]]  # the loads from each buffer that is read
     loops: tuple[Scalar, ...]
-    part: bool
-    """Whether it is one part of a join, which has the same target as the others."""
-    nodes: Sequence[Scalar]
-    """Every node of the expressions, once."""
-    node_count: int
-    """The number of nodes, including those inside functions."""
+    part: bool  # whether it is one part of a join, which has the same target as the others
+    nodes: Sequence[Scalar]  # every node of the expressions, once
+    node_count: int  # the number of nodes, including those inside functions
     folds: Sequence[Scalar]
 
     def vectorises_folds(self, target: Target) -> bool:

@@ -31,8 +31,7 @@ from functrans.records import dataclass
 class Fission(NamedTuple):
     """Thresholds of scan fission. Not measured."""
 
-    least_batch: int = 32
-    """The smallest batch for which the shared part is split off: one warp."""
+    least_batch: int = 32  # the smallest batch for which the shared part is split off: one warp
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:

@@ -61,10 +61,8 @@ class Blocks(NamedTuple):
 
     shape: Shape
     dtype: np.dtype[Any]
-    directions: int = 0
-    """How many directions the tangents are for."""
-    parts: tuple[Any, ...] = ()
-    """Each a `Block`, or a `Diagonal`, which has ``blocks()``."""
+    directions: int = 0  # how many directions the tangents are for
+    parts: tuple[Any, ...] = ()  # each a `Block`, or a `Diagonal`, which has ``blocks()``
 
     @property
     def plain(self) -> list[Block]:

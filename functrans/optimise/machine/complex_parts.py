@@ -34,6 +34,7 @@ from functrans.ops.compiled.pairs import (
     rule_of_linear,
 )
 from functrans.ops.compiled.places import whole
+from functrans.ops.elementwise.compiled.complex_arithmetic import conj
 from functrans.ops.elementwise.complex_numbers import conj_p, imag_p, interleave_p, join_p, real_p
 from functrans.ops.linalg.compiled.blas import counts, sides
 from functrans.ops.linalg.contraction import Axes, dot_general
@@ -230,8 +231,8 @@ def _of_stored_matrix(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
     axis = matrix.order[eqn.params["contract"][of_matrix][0]]
     differ = matrix.conjugated != vector.conjugated
     factor = vector.value.pair
-    result = with_vector(matrix.value.stored, _conjugate(factor) if differ else factor, axis)
-    return _conjugate(result) if matrix.conjugated else result
+    result = with_vector(matrix.value.stored, conj(factor) if differ else factor, axis)
+    return conj(result) if matrix.conjugated else result
 
 
 def _of_matrices(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
@@ -249,10 +250,6 @@ def _of_matrices(eqn: Eqn, origins: Sequence[_Origin]) -> Pair | None:
         axes.append([tuple(order[axis] for axis in kind) for kind in (own.contract, own.batch)])
     contract, batch = zip(*axes, strict=True)
     return of_matrices(*operands, contract=contract, batch=batch)
-
-
-def _conjugate(x: Pair) -> Pair:
-    return Pair(x.re, -x.im)
 
 
 def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:

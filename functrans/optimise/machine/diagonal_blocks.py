@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import embed, numpy_index, read_slice, slice_p
 from functrans.ops.arrays.structural import (
@@ -247,11 +246,8 @@ def _rows(part: Diagonal, value: Any, places: Sequence[int]) -> _Rows | None:
         return None
     others = [axis for axis in range(1, value.ndim) if axis not in places]
     value = transpose(value, permutation=(0, *places, *others))
-    return _Rows(int(own[0]), step, reshape(value, shape=(own.size, *_tail(value, len(places)))))
-
-
-def _tail(x: Any, tied: int) -> Shape:
-    return x.shape[1 + tied :]
+    shape = (own.size, *value.shape[1 + len(places) :])
+    return _Rows(int(own[0]), step, reshape(value, shape=shape))
 
 
 def joined(rows: Sequence[_Rows]) -> list[Block]:

@@ -70,16 +70,13 @@ def bucketed(graph: Graph, limits: Buckets) -> Graph:
         for group in order:
             if len(group) == 1:
                 (eqn,) = group
-                values.update(zip(eqn.outputs, apply(eqn, _read(values, eqn)), strict=True))
+                operands = [values.read(atom) for atom in eqn.inputs]
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
             else:
                 _add_up(group, values)
         return [values.read(atom) for atom in graph.outputs]
 
     return rewrite(run, graph.in_avals)
-
-
-def _read(values: Environment, eqn: Eqn) -> list[Any]:
-    return [values.read(atom) for atom in eqn.inputs]
 
 
 Bucket = tuple[Eqn, ...]

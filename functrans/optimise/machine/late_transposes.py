@@ -32,17 +32,10 @@ from functrans.trace.stage import apply, at_source_of, rewrite
 
 @dataclass(frozen=True, eq=False)
 class _Turned:
-    """A value as the transpose of another one, whose layout is that of a product.
-
-    Parameters
-    ----------
-    source : array
-    order : tuple of int
-        For each axis of the value, the axis of the source.
-    """
+    """A value as the transpose of another one, whose layout is that of a product."""
 
     source: Any
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # for each axis of the value, the axis of the source
 
     @property
     def shape(self) -> Shape:

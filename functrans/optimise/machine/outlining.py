@@ -128,10 +128,7 @@ def _alike(users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Segm
 
 
 def _users(graph: Graph) -> Users:
-    users: Users = {}
-    for eqn in graph.eqns:
-        for atom in eqn.inputs:
-            users.setdefault(atom, []).append(eqn)
+    users: Users = {atom: [*readers] for atom, readers in graph.readers.items()}
     for atom in graph.outputs:
         users.setdefault(atom, []).append(None)
     return users

@@ -359,7 +359,7 @@ def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
         zeros = Var(eqn.outputs[0].aval)
         params = {"shape": zeros.aval.shape, "value": 0, "dtype": zeros.aval.dtype}
         after.append(Eqn(full_p, (), (zeros,), params, eqn.source))
-        primitive, stacks = scatter_add, (zeros, *stacks)
+        stacks = (zeros, *stacks)
         params = {**eqn.params, "unique": False}
     elif primitive is reduce_sum:
         params = {"axes": (0, *(axis + 1 for axis in eqn.params["axes"]))}

@@ -72,8 +72,7 @@ class _Writes:
     def __init__(self, base: Atom) -> None:
         self.base = base
         self.version = 0
-        self.is_folded = False
-        """Whether something was added to a slice that had been written."""
+        self.is_folded = False  # whether something was added to a slice that had been written
         self._forms: set[Index] = set()
         self._written: dict[Index, list[tuple[int, Atom]]] = {}
         """By index: the versions that replaced the slice, and what by."""
@@ -116,8 +115,7 @@ class _Forwarding(Rewriter):
         self.written: dict[Atom, tuple[_Writes, int]] = {}
         """The arrays that are versions of others."""
         self.outputs = frozenset(graph.outputs)
-        self.rewritten: dict[Atom, Atom] = {}
-        """Versions whose slices are written once each."""
+        self.rewritten: dict[Atom, Atom] = {}  # versions whose slices are written once each
 
     def run(self) -> Graph:
         for eqn in self.graph.eqns:

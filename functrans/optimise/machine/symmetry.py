@@ -63,10 +63,6 @@ def _multiplied(maker: Eqn, names: Names) -> list[Factor]:
     return [(x, _aligned(x, shape, names)) for x in maker.inputs]
 
 
-def _squared(maker: Eqn, names: Names) -> list[Factor]:
-    return _multiplied(maker, names) * 2
-
-
 def _transposed(maker: Eqn, names: Names) -> list[Factor]:
     permutation = maker.params["permutation"]
     return [(maker.inputs[0], tuple(names[permutation.index(i)] for i in range(len(names))))]
@@ -90,7 +86,7 @@ def _aligned(atom: Atom, shape: Sequence[int], names: Names) -> Names:
 
 _BEHIND: dict[Primitive, Callable[[Eqn, Names], list[Factor] | None]] = {
     multiply: _multiplied,
-    square: _squared,
+    square: lambda maker, names: _multiplied(maker, names) * 2,
     broadcast_to_p: _multiplied,
     transpose_p: _transposed,
     reshape_p: _reshaped,

@@ -46,19 +46,13 @@ class Directions(NamedTuple):
     Measured: `fraction`, `least` and `moved` (zeros of tangents for a basis).
     """
 
-    fewest: int = 17
-    """Fewer are unrolled, and their zeros fold."""
+    fewest: int = 17  # fewer are unrolled, and their zeros fold
     most: int = 4096
-    fraction: float = 0.85
-    """The most operations that may remain."""
-    least: int = 4096
-    """The operations that must be saved."""
-    moved: int = 2
-    """The operations as which an element of a joined array counts."""
-    enlarged: int = 4
-    """How many times as many elements as its operands a result has, ..."""
-    terms: int = 8
-    """... and of how many terms, if all its elements are computed rather than joined."""
+    fraction: float = 0.85  # the most operations that may remain
+    least: int = 4096  # the operations that must be saved
+    moved: int = 2  # the operations as which an element of a joined array counts
+    enlarged: int = 4  # how many times as many elements as its operands a result has, ...
+    terms: int = 8  # ... and of how many terms, if all its elements are computed, not joined
 
 
 def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:

@@ -32,12 +32,9 @@ def _method() -> tuple[entry.MethodDef, Any]:
 
 
 def function(guarded: Guards) -> Callable[[], tuple[Any, ...] | None] | None:
-    """A function that returns the inputs that guards find; None if one of them does not hold.
+    """A function that returns the inputs that guards find, or None if one of them does not hold.
 
-    Returns
-    -------
-    callable or None
-        It must not outlive ``guarded``. None if the layouts of objects are not the known ones.
+    It must not outlive ``guarded``. None if the layouts of objects are not the known ones.
     """
     if not layouts.hold() or guarded.inputs > _MOST_INPUTS:
         return None

@@ -265,16 +265,9 @@ def _native(
     return native_program(listing, codes, in_avals, out_avals, lambda: graph)
 
 
-def _by_numba(
-    plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
-) -> NumbaProgram:
-    """Compile a plan by Numba."""
-    return _numba_program(plan, in_avals, out_avals)
-
-
 _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
     "native": _native,
-    "numba": _by_numba,
+    "numba": lambda plan, _, *avals: _numba_program(plan, *avals),
 }
 
 

@@ -107,17 +107,9 @@ def referents(owner: Any, expected: Sequence[Any]) -> list[Instruction] | None:
 def constant(
     array: np.ndarray[Any, Any], copy: np.ndarray[Any, Any]
 ) -> tuple[Instruction, Any] | None:
-    """The instruction that checks an array's dtype, shape and contents.
+    """The instruction that checks that an array is like its copy, and the objects that it needs.
 
-    Parameters
-    ----------
-    copy : ndarray
-        A copy of the contents.
-
-    Returns
-    -------
-    instruction, kept
-        The instruction and the objects that it needs. None if the array has another layout.
+    None if the array has another layout than arrays usually have.
     """
     flags, dtype = array.flags, array.dtype
     as_known = type(array) is np.ndarray and flags.c_contiguous and flags.aligned

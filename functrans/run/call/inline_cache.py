@@ -88,20 +88,13 @@ _CALLED = (numpy_interface.NEW_FROM_DESCR, numpy_interface.SCALAR, numpy_interfa
 _TEXT = Path(__file__).with_name("inline_cache.ll")
 
 
-def attach(kind: type, slot: str) -> bool:
-    """Install the inline cache for calls of a class's instances; their entries are in a slot.
+def attach(
+    kind: type,  # a class whose ``__call__`` is written in Python; its subclasses are not affected
+    slot: str,  # one of its ``__slots__``, which holds a tuple of entries
+) -> bool:
+    """Install the inline cache for calls of a class's instances.
 
-    Parameters
-    ----------
-    kind : type
-        A class whose ``__call__`` is written in Python. Its subclasses are not affected.
-    slot : str
-        One of its ``__slots__``, which holds a tuple of entries.
-
-    Returns
-    -------
-    bool
-        False if the layouts of objects are not the known ones.
+    False if the layouts of objects are not the known ones.
     """
     with _attaching:
         if kind not in _attached and _attach(kind, slot):

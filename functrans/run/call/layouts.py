@@ -141,13 +141,9 @@ def _visited(owner: Any) -> list[int]:
 
 
 def attribute(kind: type, name: str) -> int | None:
-    """The location of an attribute of instances, for native code; found as Python finds it.
+    """The offset of an attribute's slot in instances, or 0 if it is in their dictionary.
 
-    Returns
-    -------
-    int or None
-        The offset of a slot, or 0 for the instance's dictionary. None if the class computes its
-        attributes, or this one.
+    It is found as Python finds it. None if the class computes its attributes, or this one.
     """
     if _in_class(kind, "__getattribute__") is not object.__getattribute__:
         return None

@@ -177,7 +177,7 @@ def in_words(size: int) -> str:
     number, unit = float(size), 0
     while number >= 1000 and unit < len(_UNITS) - 1:
         number, unit = number / 1000, unit + 1
-    return f"{number:.3g} {_UNITS[unit]}"
+    return f"{number:.4g} {_UNITS[unit]}"
 
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")

@@ -113,10 +113,6 @@ class _Writer:
         return f"{primitive.name}:{definition}"
 
 
-def _aval(aval: Aval) -> str:
-    return f"{aval.dtype.str}{aval.shape}{aval.weak}"
-
-
 _PLAIN: dict[type, Callable[[Any], str]] = {
     int: repr,
     bool: repr,
@@ -125,7 +121,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     type(None): repr,
     float: lambda x: bits(x).hex(),
     complex: lambda x: bits(x).hex(),
-    Aval: _aval,
+    Aval: lambda aval: f"{aval.dtype.str}{aval.shape}{aval.weak}",
 }
 
 

@@ -27,8 +27,7 @@ class Statistics(NamedTuple):
 
     compiled: int
     from_disk: int
-    shared: int
-    """The number of requests for code that was in memory already."""
+    shared: int  # the number of requests for code that was in memory already
 
 
 _compile_objects = lazy("functrans.run.code.native:compile_objects")

@@ -55,8 +55,7 @@ class NotUnderstood(Exception):
 class Loaded(NamedTuple):
     """Machine code in memory, which is freed when this object is deleted."""
 
-    symbols: Mapping[str, int]
-    """The addresses of its functions."""
+    symbols: Mapping[str, int]  # the addresses of its functions
     memory: mmap.mmap
     view: object
 

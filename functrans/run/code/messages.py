@@ -26,10 +26,8 @@ EXTREMES = TEXT.with_name("extremes.ll")
 class Link(Protocol):
     """The MPI functions and handles of a group of connected processes."""
 
-    handle: str
-    """The LLVM type of MPI's handles."""
-    functions: Mapping[str, int]
-    """The addresses of MPI functions."""
+    handle: str  # the LLVM type of MPI's handles
+    functions: Mapping[str, int]  # the addresses of MPI functions
 
     def words(self, message: Message) -> list[int]:
         """The record of a message, as words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -202,40 +202,27 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         there, here = driver(device), self.memory.driver
         if there is here:
             return self
-        return self._copied(
-            there,
-            lambda to, nbytes, stream: there.copy_from(
-                to, here, self.memory.address, nbytes, stream
-            ),
-        )
+        made, stream = self._empty_like(there, self.shape)
+        if made.nbytes:
+            to, source = made.memory.address, self.memory.address
+            there.copy_from(to, here, source, made.nbytes, stream)
+        return made
 
     def part(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-        """A copy of a contiguous part, which starts at an offset in bytes.
-
-        Parameters
-        ----------
-        offset : int
-        shape : tuple of int
-
-        Returns
-        -------
-        DeviceArray
-        """
+        """A copy of a contiguous part, which starts at an offset in bytes."""
         here = self.memory.driver
-        stream, nbytes = here.stream(), prod(shape) * self.dtype.itemsize
-        memory = allocate(here, nbytes, stream)
-        if nbytes:
-            self.memory.read(stream)
-            here.copy(memory.address, self.memory.address + offset, nbytes, stream)
-        return DeviceArray(memory, shape, self.dtype, self.pending)
+        made, stream = self._empty_like(here, shape)
+        if made.nbytes:
+            here.copy(made.memory.address, self.memory.address + offset, made.nbytes, stream)
+        return made
 
-    def _copied(self, there: Driver, copy: Callable[..., None]) -> DeviceArray:
+    def _empty_like(self, there: Driver, shape: tuple[int, ...]) -> tuple[DeviceArray, Stream]:
+        """An array for copies of elements, and their stream, which waits for the elements."""
         stream = there.stream()
-        made = empty(self.shape, self.dtype, stream, self.pending)
+        made = empty(shape, self.dtype, stream, self.pending)
         if made.nbytes:
             self.memory.read(stream)
-            copy(made.memory.address, made.nbytes, stream)
-        return made
+        return made, stream
 
     def __copy__(self) -> DeviceArray:
         return self.copy()

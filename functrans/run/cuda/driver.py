@@ -111,10 +111,7 @@ class Driver(Protocol):
     def reach(self, event: Event) -> None:
         """Wait until an event has happened.
 
-        Raises
-        ------
-        DeviceError
-            As `synchronize`.
+        Raises `DeviceError` as `synchronize` does.
         """
 
     def elapsed(self, start: Event, stop: Event) -> float:

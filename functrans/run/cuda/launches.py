@@ -196,20 +196,13 @@ class Launches:
         self._graphs: Table[tuple[int, ...], _Captured] = Table(GRAPHS)
         self._lock = lock()
 
-    def run(self, words: list[int], stream: Stream, explain: Explain = brief) -> Pending:
-        """Launch all kernels.
-
-        Parameters
-        ----------
-        words : list of int
-            0, then the addresses of the inputs and of the outputs; is changed.
-        explain : callable
-
-        Returns
-        -------
-        Pending
-            The pending status, if they can fail.
-        """
+    def run(
+        self,
+        words: list[int],  # 0, then the addresses of the inputs and of the outputs; is changed
+        stream: Stream,
+        explain: Explain = brief,
+    ) -> Pending:
+        """Launch all kernels; returns the pending status, if they can fail."""
         flag = None
         if self.may_fail:
             flag = self._flag(stream)

@@ -24,10 +24,10 @@ from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.lower.select.partition import partition
 from functrans.optimise import legalised, optimise
 from functrans.records import dataclass
+from functrans.run.call.memory import in_words
 from functrans.run.cuda.compile import ARCHITECTURE, Cubin
 from functrans.run.cuda.driver import driver, there_is
 from functrans.run.cuda.launches import all_compiled, machine
-from functrans.run.cuda.memory import in_words
 from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
 
 DEFAULT = "sm_90"

@@ -22,6 +22,7 @@ from typing import Any
 from functrans.caches import when_clear
 from functrans.errors import DeviceError, DeviceMemoryError
 from functrans.locks import lock
+from functrans.run.call.memory import in_words
 from functrans.run.cuda.driver import Driver, Event, OutOfMemory, Stream, inherited, opened
 
 # Re-entrant, since the garbage collector may free memory at any point.
@@ -41,20 +42,7 @@ after_waiting: list[Callable[[Driver], None]] = []
 
 
 class Memory:
-    """A piece of a GPU's memory, which is freed with its last reference.
-
-    Attributes
-    ----------
-    driver : Driver
-        The driver of its GPU.
-    address : int
-        Its address; 0 if it is empty, or was released.
-    nbytes : int
-    stream : Stream
-        The stream on which it was written.
-    owner : object
-        The owner of borrowed memory; None for memory of the pool.
-    """
+    """A piece of a GPU's memory, which is freed with its last reference."""
 
     __slots__ = (
         "__weakref__",
@@ -69,7 +57,12 @@ class Memory:
     )
 
     def __init__(
-        self, driver: Driver, address: int, nbytes: int, stream: Stream, owner: Any = None
+        self,
+        driver: Driver,
+        address: int,  # 0 if it is empty, or was released
+        nbytes: int,
+        stream: Stream,  # the stream on which it was written
+        owner: Any = None,  # the owner of borrowed memory; None for memory of the pool
     ) -> None:
         self.driver = driver
         self.address = address
@@ -232,13 +225,3 @@ def _allocate_again(driver: Driver, nbytes: int, stream: Stream) -> int:
         f"{in_words(state.total)} are free, and {in_words(state.used)} are in arrays of this "
         "process: delete arrays that are no longer needed, or compute on fewer rows at a time"
     )
-
-
-def in_words(nbytes: int) -> str:
-    """A number of bytes as text: ``"1.5 GB"``."""
-    size = float(nbytes)
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.4g} {unit}"
-        size /= 1000
-    return f"{size:.4g} GB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -158,11 +159,7 @@ def _getitem(x: DeviceArray, index: Any) -> Any:
         starts = tuple(map(Operand, window.starts))
         key = ("window", window.ranges, window.shape)
         return call(indices.reader(window), (x, starts), key=key, name="x[...]")
-    return call(_read, (x, indices.known(items, x.shape)), name="x[...]")
-
-
-def _read(x: Any, items: tuple[Any, ...]) -> Any:
-    return x[items]
+    return call(operator.getitem, (x, indices.known(items, x.shape)), name="x[...]")
 
 
 def _iterate(x: DeviceArray) -> Iterator[DeviceArray]:

@@ -136,12 +136,8 @@ def pending(words: Iterable[Pending]) -> Pending:
     """The dependences of a result, from those of the operands and of the program.
 
     If there are many, the older half of them is waited for: a long computation whose results are
-    never read does not keep all of its words, and the device still has queued work.
-
-    Raises
-    ------
-    Exception
-        The failure, if they were waited for and something has failed.
+    never read does not keep all of its words, and the device still has queued work. Raises the
+    failure, if something that was waited for has failed.
     """
     # they arrive in order: after one that has not arrived, no other need be checked
     found = tuple(dropwhile(Status.is_good, dict.fromkeys(chain(*words))))

@@ -16,16 +16,11 @@ from functrans.emit.cuda.site import WARP
 class Resources(NamedTuple):
     """Resources of a kernel."""
 
-    registers: int
-    """The 32-bit registers of a thread."""
-    spill_stores: int
-    """Bytes that a thread spills to local memory for lack of registers."""
-    spill_loads: int
-    """Bytes of spills that it reloads."""
-    stack: int
-    """Bytes of local memory of a thread: private arrays and spills."""
-    shared: int
-    """Bytes of shared memory of a block."""
+    registers: int  # the 32-bit registers of a thread
+    spill_stores: int  # bytes that a thread spills to local memory for lack of registers
+    spill_loads: int  # bytes of spills that it reloads
+    stack: int  # bytes of local memory of a thread: private arrays and spills
+    shared: int  # bytes of shared memory of a block
 
     @property
     def spills(self) -> int:
@@ -36,13 +31,10 @@ class Resources(NamedTuple):
 class Occupancy(NamedTuple):
     """The occupancy of a multiprocessor by a kernel."""
 
-    blocks: int
-    """The blocks that reside at the same time."""
+    blocks: int  # the blocks that reside at the same time
     warps: int
-    fraction: float
-    """The resident warps as a fraction of the maximum."""
-    limit: str
-    """The scarcest resource: registers, shared memory, threads or blocks."""
+    fraction: float  # the resident warps as a fraction of the maximum
+    limit: str  # the scarcest resource: registers, shared memory, threads or blocks
 
 
 class Multiprocessor(NamedTuple):
@@ -55,16 +47,12 @@ class Multiprocessor(NamedTuple):
     threads_of_a_block: int = 1024
     shared: int = 228 * 1024
     shared_of_a_block: int = 227 * 1024
-    schedulers: int = 4
-    """The schedulers, each with its own part of the registers."""
-    register_unit: int = 256
-    """The allocation unit of registers for a warp."""
-    shared_unit: int = 128
-    """The allocation unit of shared memory for a block, in bytes."""
-    reserved: int = 1024
-    """Bytes of shared memory that the system reserves in each block."""
+    schedulers: int = 4  # the schedulers, each with its own part of the registers
+    register_unit: int = 256  # the allocation unit of registers for a warp
+    shared_unit: int = 128  # the allocation unit of shared memory for a block, in bytes
+    reserved: int = 1024  # bytes of shared memory that the system reserves in each block
+    # the rows of float64 that an instruction of the tensor cores multiplies
     double_rows: int = 16
-    """The rows of float64 that an instruction of the tensor cores multiplies."""
 
 
 MULTIPROCESSORS = {

@@ -27,17 +27,16 @@ def placed(x: Any, there: Driver) -> Any:
 
 def kept(value: np.ndarray[Any, Any], there: Driver) -> DeviceArray:
     """A number as a cached 0-d array on a device, which must not be overwritten."""
-    key = (there, value.dtype, value.tobytes())
-    found = _placed.get(key)
-    if found is None or not found.memory.address:
-        [found] = put([value], there)
-        _placed.remember(key, found)
-    return found
+    return _kept(value, value.dtype, value.tobytes(), there)
 
 
 def kept_float(x: float, dtype: np.dtype[Any], there: Driver) -> DeviceArray:
     """As `kept`, for a Python float in a float dtype, keyed by its bits."""
-    key = (there, dtype, _bits(x))
+    return _kept(x, dtype, _bits(x), there)
+
+
+def _kept(x: Any, dtype: np.dtype[Any], bits: bytes, there: Driver) -> DeviceArray:
+    key = (there, dtype, bits)
     found = _placed.get(key)
     if found is None or not found.memory.address:
         [found] = put([np.asarray(x, dtype)], there)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from functrans.lower.select.root import Elements, Root, readers_of
 
 Known = dict[Scalar, Scalar]
 
+T = TypeVar("T")
+
 
 class Mismatch(Exception):
     """The pattern does not match."""
@@ -24,6 +26,13 @@ class Mismatch(Exception):
 def require(condition: bool) -> None:
     if not condition:
         raise Mismatch
+
+
+def matched(x: T | None) -> T:
+    """A part of the pattern, if there is one."""
+    if x is None:
+        raise Mismatch
+    return x
 
 
 class Last(NamedTuple):

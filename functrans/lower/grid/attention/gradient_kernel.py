@@ -31,7 +31,8 @@ from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
 from functrans.lower.grid.attention.neutral_pairs import neutral_pairs
 from functrans.lower.grid.attention.seen_tiles import LeftOut, where_seen
 from functrans.lower.grid.attention.softmax import chosen_tile
-from functrans.lower.grid.attention.tiles import Element, PairTiles, counted, filled, team_root
+from functrans.lower.grid.attention.tiles import Element, PairTiles, counted, team_root
+from functrans.lower.grid.dealing import filled
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root
 

@@ -34,6 +34,7 @@ from functrans.lower.grid.attention.def_use import (
     is_one_expression,
     loads_in,
     loops_at,
+    matched,
     position_of,
     require,
     summed_as,
@@ -112,8 +113,7 @@ class PairRoots:
         readers = {each for root in self.spaces for each in self._readers(root)}
         outside = sorted(readers.difference(self.spaces), key=among.numbers.__getitem__)
         self._results = {root.target for root in outside}
-        self.sums = [self._sum(root) for root in outside]
-        """In the order of the program."""
+        self.sums = [self._sum(root) for root in outside]  # in the order of the program
 
     # -- roots with an element for each pair ------------------------------------------------------
 
@@ -251,9 +251,8 @@ class PairRoots:
         if columns and value is None:
             # the cotangent of a plain sum is the same in all columns
             value = const(1, total.dtype)
-        require(number is not None)
+        number = matched(number)
         require(op == "add" or not columns)
-        assert number is not None
         require(number.dtype.kind == total.dtype.kind == "f")
         values = None if value is None else Values(value, columns)
         return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
@@ -337,6 +336,5 @@ def _combined(op: str, x: Scalar | None, y: Scalar | None) -> Scalar | None:
         return x
     if x is None and op == "mul":
         return y
-    require(x is not None)
-    assert x is not None
+    x = matched(x)
     return Scalar(op, (x, y), x.dtype)

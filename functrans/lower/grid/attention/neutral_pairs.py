@@ -16,14 +16,12 @@ from functrans.loop.nodes import identity
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, zero
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import local
-from functrans.lower.grid.attention.def_use import folds_in
+from functrans.lower.grid.attention.def_use import Known, folds_in
 from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
 from functrans.lower.grid.attention.pairs import PairProduct
 from functrans.lower.grid.attention.seen_tiles import LeftOut, masks
 from functrans.lower.product.bounds import Bounds, is_exp
 from functrans.lower.product.mask import Mask
-
-Known = dict[Scalar, Scalar]
 
 
 def neutral_pairs(sums: PairSums, simplify: Simplifier) -> LeftOut | None:
@@ -67,7 +65,9 @@ class _Neutral:
             if not self._is_neutral(each, self._with(number, nothing)):
                 return None
             if each.op == "add":
-                size = Bounds(self._is_known, self._bound).size(self._with(number, zeros))
+                size = Bounds(lambda node: not folds_in(node), self._bound).size(
+                    self._with(number, zeros)
+                )
                 if size is None:
                     return None
                 tests[self.simplify(eq(size, const(0, size.dtype)))] = None
@@ -91,9 +91,6 @@ class _Neutral:
             return each.op == "add"
         neutral = identity(each.op, number.dtype)
         return number.op == "const" and number.attribute == neutral
-
-    def _is_known(self, node: Scalar) -> bool:
-        return not folds_in(node)
 
     def _bound(self, node: Scalar) -> Scalar | None:
         """A bound of a product of operands that are not too large."""

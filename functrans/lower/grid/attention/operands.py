@@ -69,8 +69,7 @@ class Operands:
         self.groups = [tile.groups(extents(each.columns)) for each in values]
         self.row_block = index("query_block", -(-extents(pairs.rows) // tile.queries))
         self.partner_block = index("key_block", -(-self.partners // tile.keys))
-        self.scratch = self._allocate()
-        """The rows of shared memory of all tiles."""
+        self.scratch = self._allocate()  # the rows of shared memory of all tiles
 
     def _allocate(self) -> list[Buffer]:
         """Set the rows of shared memory for each operand; returns all of them."""

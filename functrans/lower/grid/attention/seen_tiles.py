@@ -25,7 +25,8 @@ from functrans.loop.statements import Assign, If, Let, Reduce, Statement, Store,
 from functrans.lower.grid.attention.operands import Loaded
 from functrans.lower.grid.attention.pairs import Pairs
 from functrans.lower.grid.attention.softmax import Attention
-from functrans.lower.grid.attention.tiles import PairTiles, counted, filled
+from functrans.lower.grid.attention.tiles import PairTiles, counted
+from functrans.lower.grid.dealing import filled
 from functrans.lower.product.mask import Mask, mask_at
 
 INFINITY = float("inf")

@@ -31,15 +31,9 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
 from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention
-from functrans.lower.grid.attention.tiles import (
-    Element,
-    PairTiles,
-    counted,
-    filled,
-    named_loads,
-    team_root,
-)
+from functrans.lower.grid.attention.tiles import Element, PairTiles, counted, named_loads, team_root
 from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_halves
+from functrans.lower.grid.dealing import filled
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")
@@ -98,7 +92,7 @@ class _Kernel:
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
         return tiles.in_the_grid(
             (
-                tiles.by_threads(self._no_sums),
+                tiles.by_threads(lambda thread: filled(self.sums.row, thread, 0)),
                 tiles.by_rows(self._start),
                 *tiles.load_rows(),
                 *where_seen(tiles, hidden, of_keys),
@@ -108,9 +102,6 @@ class _Kernel:
         )
 
     # -- scores and weights -----------------------------------------------------------------------
-
-    def _no_sums(self, thread: Scalar) -> list[Statement]:
-        return filled(self.sums.row, thread, 0)
 
     def _start(self, query: Scalar) -> list[Statement]:
         """Initialise the statistics: there are no scores yet."""

@@ -24,6 +24,7 @@ from functrans.lower.grid.attention.def_use import (
     is_one_expression,
     loads_in,
     loops_at,
+    matched,
     position_of,
     require,
     summed_as,
@@ -107,26 +108,25 @@ class _Match:
         needed = {node.attribute for node in loads_in(made)}
         require(needed.isdisjoint(root.target for root in self.roots))
         pairs, product = self._pairs(rows, score, value)
-        return self._with_tile(
-            Attention(
-                roots=(*(root for root in self.roots if root is not final), final),
-                statistics=(),
-                pairs=pairs,
-                product=product,
-                values=Values(value, columns),
-                score=score,
-                largest=largest,
-                shift=shift,
-                exponential=value_of(self.exponentials).attribute,
-                weight=self.element,
-                weighted=weighted,
-                sum=sum_,
-                total=total,
-                made=made,
-                position=position,
-                tile=self.grid.attention_tiles[-1],
-            )
+        found = Attention(
+            roots=(*(root for root in self.roots if root is not final), final),
+            statistics=(),
+            pairs=pairs,
+            product=product,
+            values=Values(value, columns),
+            score=score,
+            largest=largest,
+            shift=shift,
+            exponential=value_of(self.exponentials).attribute,
+            weight=self.element,
+            weighted=weighted,
+            sum=sum_,
+            total=total,
+            made=made,
+            position=position,
+            tile=self.grid.attention_tiles[-1],
         )
+        return found._replace(tile=matched(tile_for(found, self.grid)))
 
     # -- the roots, one by one --------------------------------------------------------------------
 
@@ -147,10 +147,7 @@ class _Match:
                 between.add(root)
                 readers += self.among.readers.get(root.target, ())
                 continue
-            fold = _sum_of(root)
-            require(fold is not None)
-            assert fold is not None
-            term = fold.args[0]
+            term = _sum_of(root).args[0]
             if term.op == "convert":
                 # half floats are accumulated in float32
                 (term,) = term.args
@@ -189,10 +186,7 @@ class _Match:
         score, same = self._of_pairs([score, same])
         require(same is score)
         if not folds_in(score):
-            written_out = rerolled(score, self.among.simplify)
-            require(written_out is not None)
-            assert written_out is not None
-            score = written_out
+            score = matched(rerolled(score, self.among.simplify))
         largest, made = self.substitute([fold, value_of(root)], at)
         self._note(root, at, made)
         (shift,) = self.substitute([shift], {element: made})
@@ -273,14 +267,11 @@ class _Match:
             else:
                 one = const(1, wide) if value is None and op == "div" else value
                 value = factor if one is None else Scalar(op, (one, factor), wide)
-        require(value is not None)
-        assert value is not None
-        return weighted, value, sum_, made
+        return weighted, matched(value), sum_, made
 
     def _totals(self, root: Root, total: Scalar) -> Known:
         """The reads of sums of weights, in terms of the symbol for a query's sum."""
         fold = _sum_of(root)
-        assert fold is not None
         (element,) = root.loads[self.exponentials.target]
         at: Known = dict(zip(element.args, self.element.args, strict=True))
         (counter,) = fold.attribute[1]
@@ -308,16 +299,7 @@ class _Match:
         fold = _only(folds_in(score))
         pairs = told_apart(loops, [self.key], [fold.args[0]], [value])
         require(extents(pairs.rows) >= self.grid.narrowest_product)
-        product = pair_product(fold, pairs)
-        require(product is not None)
-        assert product is not None
-        return pairs, product
-
-    def _with_tile(self, found: Attention) -> Attention:
-        tile = tile_for(found, self.grid)
-        require(tile is not None)
-        assert tile is not None
-        return found._replace(tile=tile)
+        return pairs, matched(pair_product(fold, pairs))
 
 
 def _only(found: Iterable[Scalar]) -> Scalar:
@@ -326,11 +308,11 @@ def _only(found: Iterable[Scalar]) -> Scalar:
     return nodes[0]
 
 
-def _sum_of(root: Root) -> Scalar | None:
+def _sum_of(root: Root) -> Scalar:
     """The sum over one index, of a given number of terms, in a root's expression."""
-    if not is_one_expression(root) or len(root.folds) != 1:
-        return None
+    require(is_one_expression(root) and len(root.folds) == 1)
     (fold,) = root.folds
     op, counters = fold.attribute
-    plain = op == "add" and len(counters) == 1 and fold.args[1].op == "const"
-    return fold if plain and fold.dtype.kind == "f" else None
+    require(op == "add" and len(counters) == 1 and fold.args[1].op == "const")
+    require(fold.dtype.kind == "f")
+    return fold

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.scalar import Scalar, const, convert, minimum
+from functrans.loop.scalar import Scalar, convert, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
@@ -30,16 +30,13 @@ from functrans.loop.statements import (
     local,
     where_true,
 )
-from functrans.loop.walk import loaded
-from functrans.lower.grid.attention.operands import Operands
+from functrans.loop.walk import Body, loaded
+from functrans.lower.grid.attention.operands import Known, Operands
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
-from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import TeamKernel, extent_of
-
-Known = dict[Scalar, Scalar]
-Body = tuple[Statement, ...]
 
 
 class Place(NamedTuple):
@@ -390,10 +387,3 @@ def _put(row: Buffer, thread: Scalar, own: Sequence[Own], target: Buffer) -> lis
         )
         for each in own
     ]
-
-
-def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
-    """Stores of a constant in all of a thread's elements of a row."""
-    _, count = row.extents
-    value = const(number, row.dtype)
-    return [Store(row, (thread, as_index(each)), value) for each in range(count)]

@@ -46,13 +46,14 @@ from functrans.loop.statements import (
     local,
     where_true,
 )
-from functrans.lower.grid.attention.operands import padding
+from functrans.lower.grid.attention.operands import Known, padding
 from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention, chosen_tile
 from functrans.lower.grid.attention.softmax_kernel import LOWEST, is_lowest, shift_of
-from functrans.lower.grid.attention.tiles import Known, PairTiles, filled, team_root
+from functrans.lower.grid.attention.tiles import PairTiles, team_root
 from functrans.lower.grid.attention.warp_operands import Side, WarpOperands
 from functrans.lower.grid.attention.warp_tiles import halves_of_product, in_half
+from functrans.lower.grid.dealing import filled
 from functrans.lower.grid.products.recognition import SINGLE, extents
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Root, extent_of

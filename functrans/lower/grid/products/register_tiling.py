@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
 from functrans.loop.grid import Grid, ProductTile
-from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -37,13 +37,11 @@ from functrans.loop.statements import (
     local,
     where_true,
 )
-from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
+from functrans.lower.nest.linearisation import Values, delinearised, quotient_and_rest
 from functrans.lower.select.root import Elements
-
-Values = dict[Scalar, Scalar]
 
 
 class Side:
@@ -92,8 +90,7 @@ class _Place(NamedTuple):
 class Tiling:
     """Generates the statements of a tiled product."""
 
-    operand: type[Side] = Side
-    """The class that represents an operand."""
+    operand: type[Side] = Side  # the class that represents an operand
 
     def __init__(
         self,
@@ -114,8 +111,7 @@ class Tiling:
         self.sides = (self.left, self.right)
         self.blocks: tuple[Scalar, ...] = (self.left.block, self.right.block)
         """The loops over tiles of the result."""
-        self.count = simplify(count_of(product))
-        """The number of terms."""
+        self.count = simplify(count_of(product))  # the number of terms
         self.stretches = simplify(
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
@@ -162,19 +158,10 @@ class Tiling:
     def _start(self) -> tuple[Statement, ...]:
         """Initialise the accumulators, and load the tiles for the first stretch of terms."""
         thread = index("thread", self.tile.threads)
-        body = self._no_sums(thread)
+        body = filled(self.sums, thread, 0)
         names, values = self._loaded(thread, ZERO)
         body += [Let(names, values), *self._put(thread, ZERO, names)]
         return (deal(thread, body, self.tile.threads),)
-
-    def _no_sums(self, thread: Scalar) -> list[Statement]:
-        """Stores of zeros in all accumulators."""
-        op = self.product.fold.attribute[0]
-        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
-        return [
-            Store(self.sums, (thread, const(number, INDEX)), nothing)
-            for number in range(self.tile.sums)
-        ]
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar

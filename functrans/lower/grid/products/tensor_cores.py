@@ -49,7 +49,7 @@ from functrans.loop.statements import (
     where_true,
 )
 from functrans.lower.grid.contiguity import WIDEST
-from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import SINGLE, Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling
 from functrans.lower.nest.linearisation import delinearised
@@ -136,7 +136,7 @@ class WarpTiling(Tiling):
         if not self.tile.is_copied:
             return super()._start()
         thread = index("thread", self.tile.threads)
-        body: list[Statement] = self._no_sums(thread)
+        body = filled(self.sums, thread, 0)
         for stage in range(self.tile.stages - 1):
             body += [*self._copied(thread, as_index(stage)), self._await()]
         return (deal(thread, body, self.tile.threads),)

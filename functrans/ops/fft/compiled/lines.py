@@ -19,11 +19,10 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly, by
 from functrans.ops.fft.split import factors
-
-Body = tuple[Statement, ...]
 
 
 class Parts(NamedTuple):

@@ -10,9 +10,10 @@ import numpy as np
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Buffer, For, Store, load
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.fft.compiled.lines import Body, Parts, Stored, stored, vector_loop
+from functrans.ops.fft.compiled.lines import Parts, Stored, stored, vector_loop
 from functrans.vecmath.turns import turn
 
 

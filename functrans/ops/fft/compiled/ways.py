@@ -10,12 +10,12 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.statements import For
+from functrans.loop.walk import Body
 from functrans.loop.walk import stored as written
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly, by
 from functrans.ops.fft.compiled.lines import (
-    Body,
     Lines,
     Parts,
     Stored,

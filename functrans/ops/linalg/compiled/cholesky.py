@@ -12,6 +12,7 @@ from functrans.loop.failures import NOT_POSITIVE_DEFINITE
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.scalar import Scalar, const, eq, idiv, irem, minimum, sqrt, where
 from functrans.loop.statements import Buffer, For, Statement, Store, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.elimination import (
     Elimination,
@@ -20,7 +21,6 @@ from functrans.ops.linalg.compiled.elimination import (
     in_strips,
 )
 from functrans.ops.linalg.compiled.panels import (
-    Body,
     Panels,
     batch_of,
     for_each,

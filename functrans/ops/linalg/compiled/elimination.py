@@ -17,10 +17,10 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Reduce, Statement, Store, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure_regular
 from functrans.ops.linalg.compiled.panels import (
-    Body,
     Line,
     Panels,
     batch_of,

@@ -31,10 +31,10 @@ from functrans.loop.scalar import (
 )
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While, load
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.blas import DOUBLE
-from functrans.ops.linalg.compiled.interleaved import Body
 from functrans.ops.linalg.compiled.tridiagonal import NOTHING, ONE, Tridiagonal
 
 MOST_STEPS = 30

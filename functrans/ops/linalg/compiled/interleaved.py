@@ -29,12 +29,11 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.scaling import Scale
-
-Body = tuple[Statement, ...]
 
 
 class Interleaving(NamedTuple):

@@ -16,10 +16,11 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index
 from functrans.loop.scalar import Scalar, const, convert, copysign, fma, sqrt, where
 from functrans.loop.statements import Assign, Buffer, For, Let, Store, While, load
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.blas import DOUBLE
-from functrans.ops.linalg.compiled.interleaved import Body, Interleaved
+from functrans.ops.linalg.compiled.interleaved import Interleaved
 
 SWEEPS = 60
 """The most sweeps over all pairs; six to ten are usual."""

@@ -10,11 +10,9 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, load, local, serial
-from functrans.loop.walk import with_bodies
+from functrans.loop.walk import Body, with_bodies
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.records import dataclass
-
-Body = tuple[Statement, ...]
 
 Line = Callable[[Scalar], Scalar]
 """A function from a row or column to its number in memory."""

@@ -12,9 +12,10 @@ import numpy as np
 from functrans.loop.nodes import INDEX, ZERO, bounded, index
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, minimum, where
 from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, buffer, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.elimination import Elimination, Substitution, Tile, in_strips
-from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let
+from functrans.ops.linalg.compiled.panels import Panels, batch_of, for_each, in_tiles, let
 
 
 def pays(at: Emission, a: Buffer) -> bool:

@@ -40,9 +40,10 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.elimination import Elimination, in_strips, packed, unpacked
-from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let
+from functrans.ops.linalg.compiled.panels import Panels, batch_of, for_each, in_tiles, let
 from functrans.records import dataclass
 
 

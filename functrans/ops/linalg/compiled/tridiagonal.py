@@ -12,10 +12,11 @@ from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
 from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, copysign, fma, sqrt, where
 from functrans.loop.statements import For
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import let
 from functrans.ops.linalg.compiled.blas import DOUBLE
-from functrans.ops.linalg.compiled.interleaved import Body, Interleaved
+from functrans.ops.linalg.compiled.interleaved import Interleaved
 from functrans.ops.linalg.compiled.scaling import Scale
 
 ONE = const(1, DOUBLE)

@@ -18,12 +18,11 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, bitcast, const, convert, eq, where
 from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.sort_keys import Keys
 from functrans.ops.reductions.compiled.sorts import out_of_order
-
-Body = tuple[Statement, ...]
 
 
 def emit(at: Emission) -> None:

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import as_index, index
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer, Statement, Store, load
+from functrans.loop.statements import Buffer, Store, load
+from functrans.loop.walk import Body
 from functrans.ops.reductions.compiled.networks import Comparison, cleaning, through
 from functrans.ops.reductions.compiled.sort_keys import Words
 
-Body = tuple[Statement, ...]
 Stores = Callable[[Scalar, Words], Body]
 """The statements that store a key at a position of a line."""
 Runs = Callable[[Scalar, int, Stores], Body]

@@ -16,13 +16,12 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert, eq, minimum
-from functrans.loop.statements import Assign, Buffer, If, Let, Statement, Store, load, local
+from functrans.loop.statements import Assign, Buffer, If, Let, Store, load, local
 from functrans.loop.target import Target
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
-
-Body = tuple[Statement, ...]
 
 BITS = 8
 """The bits of a digit. Measured: with 11, a pass writes to more lines than the first-level cache

@@ -21,16 +21,15 @@ from functrans.ir.types import Aval
 from functrans.loop.nodes import ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import BOOL, Scalar, convert, minimum, where
-from functrans.loop.statements import Buffer, For, If, Statement, Store, load
+from functrans.loop.statements import Buffer, For, If, Store, load
 from functrans.loop.target import Target
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores
 from functrans.ops.reductions.compiled.networks import sorting, through
 from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
-
-Body = tuple[Statement, ...]
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each word of a key."""

@@ -178,8 +178,7 @@ class Search(NamedTuple):
 
     producers: Mapping[Atom, Eqn]
     axes: Axes
-    sums_up: bool = False
-    """Whether the search is for a sum, and not for a contraction."""
+    sums_up: bool = False  # whether the search is for a sum, and not for a contraction
 
     def product(self, atom: Atom, labels: Labels, depth: int = 0) -> Product:
         """The factors of an array with given labels."""

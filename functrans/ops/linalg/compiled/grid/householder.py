@@ -11,8 +11,9 @@ from functrans.loop.nodes import ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, copysign, eq, sqrt, where
 from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, load
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.grid.teams import Body, Team
+from functrans.ops.linalg.compiled.grid.teams import Team
 from functrans.ops.linalg.compiled.grid.views import View
 
 

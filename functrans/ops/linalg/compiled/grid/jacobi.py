@@ -26,6 +26,7 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure
 from functrans.ops.linalg.compiled.grid import small_spectra
@@ -41,7 +42,6 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     threshold,
 )
 from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
-from functrans.ops.linalg.compiled.grid.teams import Body
 from functrans.ops.linalg.compiled.scaling import Scale
 
 

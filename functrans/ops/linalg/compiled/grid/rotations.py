@@ -13,11 +13,10 @@ import numpy as np
 
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar, const, copysign, eq, maximum, minimum, sqrt, where
-from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, load, local
+from functrans.loop.statements import Buffer, Let, Reduce, Store, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Position
 from functrans.ops.linalg.compiled.scaling import Scale
-
-Body = tuple[Statement, ...]
 
 SWEEPS = 60
 """The most sweeps over all pairs: six to ten usually suffice, 25 for rank 30 of 60 rows."""

@@ -16,6 +16,7 @@ from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, eq, maximum, where
 from functrans.loop.statements import Assign, Buffer, Let, Store, While
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.grid.rotations import (
@@ -28,7 +29,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     threshold,
 )
 from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
-from functrans.ops.linalg.compiled.grid.teams import Body, Teams
+from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.scaling import Scale
 from functrans.ops.linalg.matrices import Matrices
 

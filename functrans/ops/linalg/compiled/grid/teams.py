@@ -28,6 +28,7 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.statements import local as new_local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import dealt, ensure, ensure_regular
 from functrans.ops.linalg.compiled import lapack
@@ -50,9 +51,6 @@ class Teams(NamedTuple):
     most_in_turn: int = 32
     """The most larger matrices of a stack that the library factorises one after the other; for
     more, as many teams as there are multiprocessors work at once."""
-
-
-Body = tuple[Statement, ...]
 
 
 def cholesky(at: Emission) -> None:

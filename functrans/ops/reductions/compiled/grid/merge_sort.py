@@ -23,6 +23,7 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index, separated
 from functrans.loop.scalar import Scalar, idiv, irem, minimum
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, load, local
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
@@ -30,8 +31,6 @@ from functrans.ops.reductions.compiled.grid.sorting_network import Pass, Window,
 from functrans.ops.reductions.compiled.networks import named, sorting, through
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
 from functrans.records import dataclass
-
-Body = tuple[Statement, ...]
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each of their words."""
