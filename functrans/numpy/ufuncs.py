@@ -10,10 +10,8 @@ import numpy as np
 
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
-from functrans.numpy import reductions
-from functrans.numpy.arrays import (
-    INDEX, accumulated_in, array, astype, axes_of, axis_of, constant, starting,
-)  # fmt: skip
+from functrans.numpy import arrays, reductions
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, starting
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
@@ -202,7 +200,7 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     }
     x = array(x)
     if name in _TAKE_DTYPE and out is not None:
-        given.setdefault("dtype", accumulated_in(out, x))
+        given.setdefault("dtype", arrays.accumulated_in(out, x))
     if name in _IN_FLOATS:
         x = _as_combined(ufunc, x)
     if name not in _TAKE_DTYPE and "dtype" in given:
@@ -234,7 +232,7 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
 def _accumulator(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype[Any]:
     if ufunc not in (np.add, np.multiply):
         return x.dtype
-    return accumulated_in(out, x) or reductions.accumulator(x.dtype)
+    return arrays.accumulated_in(out, x) or reductions.accumulator(x.dtype)
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:

@@ -37,6 +37,4 @@ def test_slopes_far_out():
     slope = jvp(np.arcsinh, (z,), (np.ones_like(z),))[1]
     np.testing.assert_allclose(slope, [1 / z[0], -1 / z[1]], rtol=1e-14)
     x = np.array([1e25, -3e38], np.float32)
-    np.testing.assert_allclose(
-        jvp(np.arcsinh, (x,), (np.ones_like(x),))[1], 1 / abs(x), rtol=1e-6
-    )
+    np.testing.assert_allclose(jvp(np.arcsinh, (x,), (np.ones_like(x),))[1], 1 / abs(x), rtol=1e-6)

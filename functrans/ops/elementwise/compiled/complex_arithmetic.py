@@ -12,9 +12,8 @@ import numpy as np
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import broadcast_shape, is_complex, real_dtype
 from functrans.ops.arrays.structural import absent as absent_array
-from functrans.ops.arrays.structural import broadcast_to
+from functrans.ops.arrays.structural import broadcast_to, full_p, zeros
 from functrans.ops.arrays.structural import cast as cast_p
-from functrans.ops.arrays.structural import full_p, zeros
 from functrans.ops.arrays.structural import iota as iota_p
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.elementwise import choice, compare, logic, rounding
