@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functrans.errors import ShapeError
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import current
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, is_inexact
 from functrans.ops.arrays.promotion import dtype_key, result_type
 from functrans.ops.arrays.shape import asarray, in_dtype
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
@@ -85,6 +85,16 @@ def starting(initial: Any, dtype: Any) -> Any:
     if isinstance(initial, Tracer):
         return in_dtype(initial, dtype)
     return np.add.reduce(np.empty(0, dtype), dtype=dtype, initial=initial)
+
+
+def accumulated_in(out: Any, x: Any) -> np.dtype[Any] | None:
+    """The dtype in which NumPy adds up or multiplies elements for an array of floats, ``out``.
+
+    Integers of any width give the same numbers, which wrap.
+    """
+    receiver = out[0] if isinstance(out, tuple) else out
+    floats = hasattr(x, "dtype") and receiver is not None and is_inexact(receiver.dtype)
+    return np.promote_types(receiver.dtype, x.dtype) if floats else None
 
 
 def axis_of(axis: Any, ndim: int) -> int:

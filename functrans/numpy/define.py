@@ -16,7 +16,7 @@ import numpy as np
 from functrans.errors import TracerIndexError, UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
-from functrans.numpy.arrays import duplicate, known
+from functrans.numpy.arrays import accumulated_in, duplicate, known
 from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
@@ -172,9 +172,17 @@ def _without_the_rest(
         if name != "out" and not _says_nothing(name, value, parameter.default, meaningless):
             refuse_keyword(model, name)
         del bound.arguments[name]
+    if model in _ACCUMULATING and bound.arguments.get("dtype") is None:
+        bound.arguments["dtype"] = accumulated_in(out, bound.args[0])
     # parameters after a removed one are passed by name
     return bound.args, bound.kwargs | own, out
 
+
+_ACCUMULATING = {
+    np.sum, np.prod, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod,
+    np.nansum, np.nanprod, np.nancumsum, np.nancumprod,
+}  # fmt: skip
+"""The functions that add up, or multiply, in the dtype of ``out`` if they are given no other."""
 
 ORDERS = ("C", "F", "K", "A", None)
 """The accepted layouts of new arrays. Functions whose result would depend on the layout, such as

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans.errors import MutationError
 from functrans.lazily import Lazy, Made, lazy
-from functrans.numpy.arrays import astype, check_castable, duplicate, flat
+from functrans.numpy.arrays import accumulated_in, astype, check_castable, duplicate, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
@@ -54,6 +54,8 @@ def _reducing(function: Method, names: list[str]) -> Method:
         keywords.update(zip(names, args, strict=False))
         out = keywords.pop("out", None)
         given = {name: value for name, value in keywords.items() if value is not None}
+        if out is not None and function.__name__ in ("sum", "prod", "cumsum", "cumprod"):
+            given.setdefault("dtype", accumulated_in(out, self))
         result = function(self, **given)
         if out is None:
             return result

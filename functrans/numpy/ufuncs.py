@@ -10,7 +10,7 @@ import numpy as np
 
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
-from functrans.numpy import reductions
+from functrans.numpy import arrays, reductions
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, starting
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
@@ -199,6 +199,8 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
         k: value for k, value in keywords.items() if value is not None and value is not np._NoValue
     }
     x = array(x)
+    if name in _TAKE_DTYPE and out is not None:
+        given.setdefault("dtype", arrays.accumulated_in(out, x))
     if name in _IN_FLOATS:
         x = _as_combined(ufunc, x)
     if name not in _TAKE_DTYPE and "dtype" in given:
@@ -227,8 +229,10 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _accumulator(ufunc: np.ufunc, x: Any) -> np.dtype[Any]:
-    return reductions.accumulator(x.dtype) if ufunc in (np.add, np.multiply) else x.dtype
+def _accumulator(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype[Any]:
+    if ufunc not in (np.add, np.multiply):
+        return x.dtype
+    return arrays.accumulated_in(out, x) or reductions.accumulator(x.dtype)
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -237,7 +241,7 @@ def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: 
         refuse(f"np.{name}.accumulate", f"only {', '.join(sorted(_ASSOCIATIVE))} are accumulated")
     x = array(x)
     axis = axis_of(axis, x.ndim)
-    x = _as_combined(ufunc, astype(x, _accumulator(ufunc, x) if dtype is None else dtype))
+    x = _as_combined(ufunc, astype(x, _accumulator(ufunc, x, out) if dtype is None else dtype))
     op = _ACCUMULATE.get(name)
     result = op(x, axis=axis, reverse=False) if op else _running_results(ufunc, x, axis)
     return store(f"np.{name}.accumulate", result, out, True)
@@ -285,7 +289,7 @@ def _reduceat(
         refuse(f"np.{name}.reduceat", f"only {', '.join(_ACCUMULATE)} are: reduce each slice")
     x = array(x)
     axis = axis_of(axis, x.ndim)
-    rows = np.moveaxis(astype(x, _accumulator(ufunc, x) if dtype is None else dtype), axis, 0)
+    rows = np.moveaxis(astype(x, _accumulator(ufunc, x, out) if dtype is None else dtype), axis, 0)
     starts = np.asarray(indices)
     try:
         ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does

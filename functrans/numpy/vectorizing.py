@@ -27,6 +27,8 @@ __all__ = ["vectorize"]
 
 def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of calling an object that `numpy.vectorize` returned."""
+    if self.pyfunc is np._NoValue:  # a decorator with arguments, which is given its function
+        return own(NUMPYS_CALL)(self, *args, **kwargs)
     if not any_traced(args, kwargs):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")

@@ -49,6 +49,33 @@ def test_a_masked_sum_has_the_dtype(name, dtype):
     assert (found, found.dtype) == (expected, expected.dtype)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [np.full(4, 2**62), np.full(4, 3e38, np.float32), np.full(4, 100, np.int8)],
+    ids=lambda x: str(x.dtype),
+)
+@pytest.mark.parametrize(
+    "into",
+    [
+        lambda x, out: np.sum(x, None, None, out[0, ...]),
+        lambda x, out: x.prod(out=out[0, ...]),
+        lambda x, out: np.nansum(x, out=out[0, ...]),
+        lambda x, out: np.add.reduce(x, out=out[0, ...]),
+        lambda x, out: np.cumsum(x, out=out),
+        lambda x, out: x.cumprod(0, None, out),
+        lambda x, out: np.multiply.accumulate(x, out=out),
+        lambda x, out: np.add.reduceat(x, [0, 2, 1, 3], out=out),
+    ],
+)
+def test_elements_are_added_in_the_dtype_of_out(into, x):
+    def function(x):
+        out = np.zeros(4)
+        into(x, out)
+        return out
+
+    np.testing.assert_allclose(jit(function)(x), function(x), rtol=1e-15)
+
+
 def test_masked_bits_of_unsigned_integers():
     x = np.array([7, 0, 14], np.uint8)
     assert jit(lambda x: np.bitwise_and.reduce(x, where=MASK))(x) == 6

@@ -174,6 +174,8 @@ def complex_operands_of(primitive, dtype):
     numbers = complex_numbers(dtype)
     several = (numbers, numbers[::7, None], numbers[::31, None, None])[:arity]
     operands = [x.ravel() for x in np.broadcast_arrays(*several)]
+    if primitive.name == "complex":  # which is made of two real numbers
+        operands = [numbers.real.copy(), numbers.imag.copy()]
     return operands if takes(primitive, operands, {}) else None
 
 

@@ -116,6 +116,21 @@ def test_vectorize_of_a_function_that_branches():
     assert branching(X, 3.0).dtype == float
 
 
+def test_vectorize_as_a_decorator_in_a_trace():
+    """As in a module of SciPy's that is imported while a function is traced."""
+
+    def function(x):
+        @np.vectorize(otypes=[np.float32])
+        def doubled(x):
+            return 2 * x
+
+        return doubled(x) + doubled(1.5)
+
+    found = jit(function)(X)
+    assert found.dtype == function(X).dtype
+    np.testing.assert_array_equal(found, function(X))
+
+
 def test_vectorize_of_rows():
     m = np.arange(6.0).reshape(2, 3)
     expected = of_rows(m, X)

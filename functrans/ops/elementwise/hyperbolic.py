@@ -12,8 +12,9 @@ from functrans.ir.types import is_complex
 from functrans.ops.arrays.promotion import floating
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.choice import where_of_numbers
+from functrans.ops.elementwise.complex_numbers import complex_p, imag, real
 from functrans.ops.elementwise.pointwise import analytic, elementwise
-from functrans.ops.elementwise.power import sqrt
+from functrans.ops.elementwise.power import hypot, sqrt
 from functrans.ops.samples import reals
 
 sinh = analytic(np.sinh, vecmath.sinh, lambda x, out, dx: dx * cosh(x), reals(-3, 3))
@@ -37,12 +38,33 @@ sech_squared: Primitive = elementwise(
 tanh: Primitive = analytic(
     np.tanh, vecmath.tanh, lambda x, out, dx: dx * sech_squared(x), reals(-3, 3)
 )
-arcsinh = analytic(np.arcsinh, vecmath.asinh, lambda x, out, dx: dx / sqrt(x * x + 1), reals(-3, 3))
+
+
+def _moved(x: Any, by: int) -> Any:
+    """``x + by`` with the sign of an imaginary part of 0, which tells the sides of a cut apart."""
+    return complex_p(real(x) + by, imag(x)) if is_complex(x.dtype) else x + by
+
+
+def root_beside_one(x: Any) -> Any:
+    """The root of ``1 - x**2``, which would lose half of the digits near 1."""
+    if not is_complex(x.dtype):
+        return sqrt((1 - x) * (1 + x))
+    return sqrt(-_moved(x, -1)) * sqrt(_moved(x, 1))
+
+
+def _root_above_one(x: Any) -> Any:
+    """The root of ``1 + x**2``."""
+    return root_beside_one(complex_p(-imag(x), real(x))) if is_complex(x.dtype) else hypot(x, 1)
+
+
+arcsinh = analytic(
+    np.arcsinh, vecmath.asinh, lambda x, out, dx: dx / _root_above_one(x), reals(-3, 3)
+)
 # two roots: the root of the product has the other sign for half of the complex numbers
 arccosh: Primitive = analytic(
     np.arccosh,
     vecmath.acosh,
-    lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
+    lambda x, out, dx: dx / (sqrt(_moved(x, -1)) * sqrt(_moved(x, 1))),
     reals(1.2, 5),
     steep=True,
 )

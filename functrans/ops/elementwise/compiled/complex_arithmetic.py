@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import is_complex, real_dtype
+from functrans.ir.types import broadcast_shape, is_complex, real_dtype
 from functrans.ops.arrays.structural import absent as absent_array
+from functrans.ops.arrays.structural import broadcast_to, full_p, zeros
 from functrans.ops.arrays.structural import cast as cast_p
-from functrans.ops.arrays.structural import full_p, zeros
 from functrans.ops.arrays.structural import iota as iota_p
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.elementwise import choice, compare, logic, rounding
@@ -36,7 +36,9 @@ def conj(x: Pair) -> Pair:
 
 
 def complex_(x: Any, y: Any) -> Pair:
-    return Pair(x + zeros(y.shape, y.dtype), y + zeros(x.shape, x.dtype))
+    # broadcast, and not with zeros added: the sum of -0.0 and 0.0 is 0.0
+    shape = broadcast_shape(x.shape, y.shape)
+    return Pair(broadcast_to(x, shape=shape), broadcast_to(y, shape=shape))
 
 
 def cast(x: Any, *, dtype: np.dtype[Any]) -> Any:
