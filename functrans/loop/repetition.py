@@ -8,14 +8,14 @@ they use. Each is compiled once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from functrans.loop.equivalence import Pattern, pattern
 from functrans.loop.functions import node_count
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, If, Statement, While
-from functrans.loop.walk import assigned, bodies, children, declared, expressions, loops_of, walk
+from functrans.loop.walk import assigned, bodies, declared, expressions, loops_of, walk
 
 FEWEST = 48
 """The fewest nodes of a loop that becomes a procedure."""
@@ -35,51 +35,53 @@ def repeated(body: Sequence[Statement]) -> dict[For, Use]:
     Loops in a vector loop are not compared, since values there have lanes.
     """
     found: dict[For, Use] = {}
-    sizes: dict[Statement, int] = {}
+    patterns: dict[For, Pattern] = {}
     waiting: dict[int, list[For]] = defaultdict(list)
+
+    def form(loop: For) -> Hashable:
+        patterns[loop] = made = pattern(loop)
+        return made.form if _is_closed(loop, made) else loop
 
     def enter(statements: Iterable[Statement]) -> None:
         for loop in _outermost(statements):
-            if _size(loop, sizes) >= FEWEST:
-                waiting[sizes[loop]].append(loop)
+            waiting[sum(1 for _ in walk([loop]))].append(loop)
 
     enter(body)
     while waiting:
-        # equal loops have the same size, and those inside of a loop are smaller
-        for equal in _alike(waiting.pop(max(waiting))):
-            if len(equal) > 1:
-                found |= {loop: Use(equal[0][0], *known) for loop, known in equal}
-            if equal[0][0].lanes == 1:
-                enter(equal[0][0].body)
+        # equal loops have as many statements, and those inside of a loop have fewer
+        for similar in _grouped(waiting.pop(max(waiting)), _size):
+            if len(similar) > 1 and _size(similar[0]) < FEWEST:
+                continue
+            for equal in _grouped(similar, form):
+                if len(equal) > 1:
+                    found |= {loop: _use(equal[0], loop, patterns[loop]) for loop in equal}
+                if equal[0].lanes == 1:
+                    enter(equal[0].body)
     return found
 
 
-Known = tuple[tuple[Buffer, ...], tuple[Scalar, ...]]
-
-
-def _alike(loops: Sequence[For]) -> Iterable[list[tuple[For, Known]]]:
-    """The loops in groups of equal ones; those that can't be procedures are alone."""
+def _grouped(loops: list[For], key: Callable[[For], Hashable]) -> Iterable[list[For]]:
+    """The loops by a key, which takes time, and is not computed for a single one."""
     if len(loops) == 1:
-        return [[(loops[0], ((), ()))]]
-    groups: dict[Hashable, list[tuple[For, Known]]] = defaultdict(list)
+        return [loops]
+    groups: dict[Hashable, list[For]] = defaultdict(list)
     for loop in loops:
-        made = pattern(loop)
-        key = made.form if _is_closed(loop, made) else loop
-        groups[key].append((loop, (made.buffers, _known_before(loop, made))))
+        groups[key(loop)].append(loop)
     return groups.values()
+
+
+def _use(procedure: For, loop: For, made: Pattern) -> Use:
+    """A loop as the use of a procedure, with the numbers that are known before it."""
+    inside = {index for each in walk([loop]) for index, *_ in loops_of(each)}
+    inside.update(declared([loop]))
+    known = tuple([number for number in made.numbers if number not in inside])
+    return Use(procedure, made.buffers, known)
 
 
 def _is_closed(loop: For, made: Pattern) -> bool:
     """Whether a loop changes no locals declared outside, and has a pointer for each buffer."""
     outside = assigned([loop]).difference(declared([loop]))
     return not outside and all(buffer.column is None for buffer in made.buffers)
-
-
-def _known_before(loop: For, made: Pattern) -> tuple[Scalar, ...]:
-    """The numbers of a loop that are known before it."""
-    inside = {index for each in walk([loop]) for index, *_ in loops_of(each)}
-    inside.update(declared([loop]))
-    return tuple([number for number in made.numbers if number not in inside])
 
 
 def _outermost(statements: Iterable[Statement]) -> Iterator[For]:
@@ -92,9 +94,6 @@ def _outermost(statements: Iterable[Statement]) -> Iterator[For]:
                 yield from _outermost(body)
 
 
-def _size(statement: Statement, known: dict[Statement, int]) -> int:
-    """The nodes of a statement and of those inside."""
-    if statement not in known:
-        own = node_count(postorder(expressions(statement)))
-        known[statement] = own + sum(_size(each, known) for each in children(statement))
-    return known[statement]
+def _size(loop: For) -> int:
+    """The nodes of a loop's expressions."""
+    return sum(node_count(postorder(expressions(each))) for each in walk([loop]))
