@@ -1,17 +1,18 @@
 """Alpha equivalence: kernels that differ only in the names of buffers, indices and locals.
 
-Each layer of a network has kernels of its own, which are printed and compiled as one.
+Each layer of a network has kernels of its own, which are printed and compiled as one. Loops of one
+kernel may differ in its sizes, too (`functrans.loop.repetition`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from functrans.caches import bits, cached
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Kernel
+from functrans.loop.statements import Buffer, For, Kernel
 
 
 def representatives(kernels: Iterable[Kernel]) -> dict[Kernel, Kernel]:
@@ -36,13 +37,33 @@ def form(kernel: Kernel) -> Hashable:
     return statements, tuple(made.definitions)
 
 
+class Pattern(NamedTuple):
+    """A loop as a function of the buffers and numbers in it."""
+
+    form: Hashable  # equal for loops that do the same with them, in order
+    buffers: tuple[Buffer, ...]
+    numbers: tuple[Scalar, ...]  # its indices, locals and sizes
+
+
+def pattern(loop: For) -> Pattern:
+    """The pattern of a loop."""
+    made = _Form(_NAMES | {"size"})
+    statement = made.of(loop)
+    numbers = tuple([node for node in made.nodes if node.op in made.names])
+    return Pattern((statement, tuple(made.definitions)), tuple(made.buffers), numbers)
+
+
+_NAMES = frozenset({"index", "local"})
+
+
 class _Form:
     """Numbers buffers and expressions in the order in which they occur."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: frozenset[str] = _NAMES) -> None:
+        self.names = names  # the leaves of which only the order matters
         self.definitions: list[Hashable] = []
-        self._buffers: dict[Buffer, int] = {}
-        self._nodes: dict[Scalar, int] = {}
+        self.buffers: dict[Buffer, int] = {}
+        self.nodes: dict[Scalar, int] = {}
 
     def of(self, part: Any) -> Hashable:
         if isinstance(part, tuple):
@@ -50,9 +71,9 @@ class _Form:
         if isinstance(part, Scalar):
             return self._scalar(part)
         if isinstance(part, Buffer):
-            if part not in self._buffers:
-                self._buffers[part] = self._defined((part.dtype, self.of(part.shape), part.column))
-            return self._buffers[part]
+            if part not in self.buffers:
+                self.buffers[part] = self._defined((part.dtype, self.of(part.shape), part.column))
+            return self.buffers[part]
         if isinstance(part, Mapping):
             return tuple(sorted(part.items()))
         kind: Any = type(part)
@@ -60,16 +81,16 @@ class _Form:
         return part if names is None else (kind, *(self.of(getattr(part, x)) for x in names))
 
     def _scalar(self, root: Scalar) -> int:
-        if root not in self._nodes:
-            for node in postorder([root], self._nodes):
-                self._nodes[node] = self._defined(self._node(node))
-        return self._nodes[root]
+        if root not in self.nodes:
+            for node in postorder([root], self.nodes):
+                self.nodes[node] = self._defined(self._node(node))
+        return self.nodes[root]
 
     def _node(self, node: Scalar) -> Hashable:
-        args = tuple([self._nodes[arg] for arg in node.args])
-        if node.op in ("index", "local"):
+        args = tuple([self.nodes[arg] for arg in node.args])
+        if node.op in self.names:
             # an index may be bounded; the other parts of the attribute are its name
-            return node.op, node.dtype, node.attribute[2:]
+            return node.op, node.dtype, () if node.op == "size" else node.attribute[2:]
         attribute = node.attribute
         if isinstance(attribute, Buffer):
             attribute = self.of(attribute)

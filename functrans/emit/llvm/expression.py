@@ -86,6 +86,13 @@ class Expressions(Calls):
         if self.vector is not None and value.lanes > 1:
             self.vector.factors.varying.add(target)
 
+    def given(self, node: Scalar, ref: str) -> None:
+        """Bind an index or local of the function's callers to a parameter."""
+        if node.op == "index":
+            self.indices[node] = ref
+        elif node.op == "local":
+            self.name(node, Value(ref, 1))
+
     def lookup(self, node: Scalar, base: bool) -> Value | None:
         key = (node, base)
         for frame in reversed(self.frames):

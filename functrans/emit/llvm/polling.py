@@ -80,6 +80,11 @@ def look(writer: Writer, goes_on: str) -> None:
     place = writer.define("getelementptr i64, ptr %flag, i64 1")
     function = writer.define(f"load ptr, ptr {place}")
     writer.line(f"call void {function}(ptr %flag) cold")
+    unless_stopped(writer, goes_on)
+
+
+def unless_stopped(writer: Writer, goes_on: str) -> None:
+    """Return if the program is to stop; ends the block."""
     status = writer.define("load i64, ptr %flag")
     stopped = writer.define(f"icmp eq i64 {status}, {INTERRUPTED}")
     writer.branch(stopped, STOPPED, goes_on)
