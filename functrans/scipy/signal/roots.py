@@ -85,7 +85,6 @@ def _expansion(name: str, variable: str) -> Any:
             )
         return by_source(getattr(scipys.resolve(), name), (b, a, tol, rtype), {})
 
-    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Residues, poles and direct terms of ``b / a``, in powers of {variable}.
 
     Examples
