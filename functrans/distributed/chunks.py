@@ -145,16 +145,20 @@ def _in_threads(
             for number, chunk in numbered:
                 yield pool.submit(_applied, function, chunk, number)
 
-        waiting = begun()
-        pending = deque(islice(waiting, workers + 1))
-        try:
-            while pending:
-                result = pending.popleft().result()
-                pending.extend(islice(waiting, 1))
-                yield result
-        finally:
-            for future in pending:
-                future.cancel()
+        yield from in_order(begun(), workers + 1)
+
+
+def in_order(futures: Iterator[Any], ahead: int) -> Iterator[Any]:
+    """The results of futures, of which a few are begun ahead; the rest is cancelled in the end."""
+    pending = deque(islice(futures, ahead))
+    try:
+        while pending:
+            result = pending.popleft().result()
+            pending.extend(islice(futures, 1))
+            yield result
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _combined(results: Iterator[Any], combine: Combine, name: str) -> Any:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from hashlib import sha256
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from functrans import config
 from functrans.api.compile import Jitted
 from functrans.api.saved import load, save
 from functrans.caches import cached
+from functrans.distributed.chunks import in_order
 from functrans.distributed.sources import Chunk
 from functrans.tree import core as tree
 
@@ -40,15 +39,7 @@ def results(
                     _compute, chunk, number, threads, *arguments, pure=False, retries=RETRIES
                 )
 
-        waiting = begun()
-        pending = deque(islice(waiting, 2 * sum(threads.values())))
-        try:
-            while pending:
-                result = pending.popleft().result()
-                pending.extend(islice(waiting, 1))
-                yield result
-        finally:
-            client.cancel(list(pending))
+        yield from in_order(begun(), 2 * sum(threads.values()))
 
 
 def _dask() -> Any:

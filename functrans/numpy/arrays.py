@@ -25,7 +25,7 @@ __all__ = [
     "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
     "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
-    "made", "operand", "shape_of", "starting", "traced_copy", "vector",
+    "made", "operand", "shape_of", "starting", "traced_copy", "vector", "with_axes",
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
@@ -38,6 +38,12 @@ def array(x: Any) -> Any:
     """Convert as `np.asarray` does: Python numbers, traced or not, have a dtype then."""
     x = asarray(x)
     return astype(x, x.dtype) if isinstance(x, Tracer) and x._variable.aval.weak else x
+
+
+def with_axes(x: Any) -> Any:
+    """Convert to an array that has at least one axis."""
+    x = array(x)
+    return x if x.ndim else reshape(x, shape=(1,))
 
 
 def vector(x: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from functrans.ir.types import is_bfloat16
 from functrans.numpy.arrays import array, astype, axis_of, inexact
 from functrans.numpy.define import answers
 from functrans.numpy.shapes import roll
-from functrans.ops.arrays.shape import read_along
+from functrans.ops.arrays.shape import read_along, with_extent
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import conj
@@ -39,7 +39,7 @@ def resized(x: Any, axis: int, extent: int) -> Any:
     if extent <= size:
         return x if extent == size else read_along(x, axis, 0, extent)
     index = tuple((0, size, 1) if i == axis else whole(n) for i, n in enumerate(x.shape))
-    return embed(x, index=index, shape=fourier.with_extent(x.shape, axis, extent))
+    return embed(x, index=index, shape=with_extent(x.shape, axis, extent))
 
 
 def norm_of(norm: Any) -> str:

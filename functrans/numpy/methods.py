@@ -14,6 +14,7 @@ from functrans.errors import MutationError
 from functrans.lazily import Lazy, Made, lazy
 from functrans.numpy.arrays import accumulated_in, astype, check_castable, duplicate, flat
 from functrans.numpy.define import refuse
+from functrans.numpy.tables import HOME
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
 from functrans.trace.source import here
@@ -21,6 +22,10 @@ from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
 Method = Callable[..., Any]
+
+
+def _ours(name: str) -> Lazy:
+    return lazy(f"{HOME[name]}:{name}")
 
 
 def _with_out(function: Lazy) -> Made:
@@ -40,8 +45,7 @@ def _storing(name: str, function: Method) -> Method:
 
 def _reduction(name: str, positional: str) -> Made:
     """A reduction as a method with positional parameters, of which one is ``out``."""
-    function = lazy(f"functrans.numpy.reductions:{name}")
-    return Made(lambda: _reducing(function.resolve(), positional.split()))
+    return Made(lambda: _reducing(_ours(name).resolve(), positional.split()))
 
 
 def _reducing(function: Method, names: list[str]) -> Method:
@@ -106,51 +110,40 @@ def _compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -
     return taken if out is None else protocols.operators["store"]("x.compress", taken, (out,), True)
 
 
-_sorted = lazy("functrans.numpy.indexing:sort")
-_partitioned = lazy("functrans.numpy.indexing:partition")
-_compressed = lazy("functrans.numpy.indexing:compress")
+_sorted, _partitioned, _compressed = map(_ours, ("sort", "partition", "compress"))
+_conjugate = lazy("functrans.numpy.elementwise:conjugate")
 
 
-def _as_it_is(function: Lazy) -> Made:
-    return Made(function.resolve)
-
+_REDUCTIONS = {
+    "sum prod": "axis dtype out keepdims initial where",
+    "mean any all": "axis dtype out keepdims",
+    "var std": "axis dtype out ddof keepdims",
+    "cumsum cumprod": "axis dtype out",
+    "max min": "axis out keepdims initial where",
+    "argmax argmin": "axis out",
+}
+"""The positional parameters of reductions as methods."""
 
 _METHODS: dict[str, Method | Made] = {
-    "sum": _reduction("sum", "axis dtype out keepdims initial where"),
-    "prod": _reduction("prod", "axis dtype out keepdims initial where"),
-    "mean": _reduction("mean", "axis dtype out keepdims"),
-    "var": _reduction("var", "axis dtype out ddof keepdims"),
-    "std": _reduction("std", "axis dtype out ddof keepdims"),
-    "cumsum": _reduction("cumsum", "axis dtype out"),
-    "cumprod": _reduction("cumprod", "axis dtype out"),
-    "max": _reduction("max", "axis out keepdims initial where"),
-    "min": _reduction("min", "axis out keepdims initial where"),
-    "any": _reduction("any", "axis dtype out keepdims"),
-    "all": _reduction("all", "axis dtype out keepdims"),
-    "argmax": _reduction("argmax", "axis out"),
-    "argmin": _reduction("argmin", "axis out"),
+    **{
+        name: _reduction(name, positional)
+        for names, positional in _REDUCTIONS.items()
+        for name in names.split()
+    },
+    **{name: _with_out(_ours(name)) for name in "choose clip dot round take trace".split()},
+    **{
+        name: Made(_ours(name).resolve)
+        for name in "argpartition argsort nonzero put repeat searchsorted".split()
+    },
+    **dict.fromkeys(("conj", "conjugate"), Made(_conjugate.resolve)),
     "astype": _astype,
-    "argpartition": _as_it_is(lazy("functrans.numpy.indexing:argpartition")),
-    "argsort": _as_it_is(lazy("functrans.numpy.indexing:argsort")),
-    "choose": _with_out(lazy("functrans.numpy.choice:choose")),
-    "clip": _with_out(lazy("functrans.numpy.choice:clip")),
+    "byteswap": lambda self, *args: refuse("x.byteswap()", "a traced value has no bytes"),
     "compress": _compress,
-    "conj": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
-    "conjugate": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
-    "dot": _with_out(lazy("functrans.numpy.contraction:dot")),
     "fill": lambda self, value: self.__setitem__(..., value),
     "item": _item,
-    "nonzero": _as_it_is(lazy("functrans.numpy.choice:nonzero")),
     "partition": _partition,
-    "put": _as_it_is(lazy("functrans.numpy.inplace:put")),
-    "repeat": _as_it_is(lazy("functrans.numpy.joining:repeat")),
     "resize": _resize,
-    "round": _with_out(lazy("functrans.numpy.elementwise:round")),
-    "searchsorted": _as_it_is(lazy("functrans.numpy.indexing:searchsorted")),
     "sort": _sort,
-    "take": _with_out(lazy("functrans.numpy.indexing:take")),
-    "trace": _with_out(lazy("functrans.numpy.contraction:trace")),
-    "byteswap": lambda self, *args: refuse("x.byteswap()", "a traced value has no bytes"),
 }
 
 

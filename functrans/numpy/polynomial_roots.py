@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, astype, inexact, known
+from functrans.numpy.arrays import astype, inexact, known, with_axes
 from functrans.numpy.contraction import outer
 from functrans.numpy.creation import vander
 from functrans.numpy.decompositions import eigvals
@@ -49,8 +49,7 @@ def roots(p: Any) -> Any:
     >>> grad(lambda p: np.sort(np.roots(p))[0])(np.array([1.0, -3.0, 2.0]))
     array([1., 1., 1.])
     """
-    x = array(p)
-    x = expand_axes(x, (0,)) if x.ndim == 0 else x
+    x = with_axes(p)
     if x.ndim != 1:
         raise ValueError("Input must be a rank-1 array.")
     filled = known(not_equal(x, 0))
@@ -97,8 +96,7 @@ def poly(seq_of_zeros: Any) -> Any:
 
     They are real if the roots are, or if these are known to come in conjugate pairs.
     """
-    x = array(seq_of_zeros)
-    x = expand_axes(x, (0,)) if x.ndim == 0 else x
+    x = with_axes(seq_of_zeros)
     comes_from_real = x.ndim == 2 and not is_complex(x.dtype)
     if x.ndim == 2 and x.shape[0] == x.shape[1] != 0:
         x = eigvals(x)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact
+from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact, with_axes
 from functrans.numpy.define import answers, needed
 from functrans.numpy.sequences import convolve
 from functrans.ops.arrays.shape import concatenate, read_along, stack
-from functrans.ops.arrays.structural import expand_axes, full_p, zeros
+from functrans.ops.arrays.structural import full_p, zeros
 
 __all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
 
@@ -25,11 +25,6 @@ def polyval(p: Any, x: Any) -> Any:
     return result
 
 
-def _vector(p: Any) -> Any:
-    x = array(p)
-    return x if x.ndim else expand_axes(x, (0,))
-
-
 def _longer(x: Any, size: int) -> Any:
     return concatenate([zeros((size - len(x),), x.dtype), x], axis=0) if len(x) < size else x
 
@@ -37,21 +32,21 @@ def _longer(x: Any, size: int) -> Any:
 @answers(np.polyadd)
 def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials."""
-    x, y = _vector(a1), _vector(a2)
+    x, y = with_axes(a1), with_axes(a2)
     return _longer(x, len(y)) + _longer(y, len(x))
 
 
 @answers(np.polysub)
 def polysub(a1: Any, a2: Any) -> Any:
     """The difference of two polynomials."""
-    x, y = _vector(a1), _vector(a2)
+    x, y = with_axes(a1), with_axes(a2)
     return _longer(x, len(y)) - _longer(y, len(x))
 
 
 @answers(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     """The product of two polynomials."""
-    return convolve(*(x if x.size else zeros((1,), x.dtype) for x in map(_vector, (a1, a2))))
+    return convolve(*(x if x.size else zeros((1,), x.dtype) for x in map(with_axes, (a1, a2))))
 
 
 @answers(np.polyder)
@@ -59,7 +54,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial."""
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
-    x = _vector(p)
+    x = with_axes(p)
     for _ in range(m):
         size = max(x.size - 1, 0)
         x = read_along(x, 0, 0, size) * (size - counting(size))
@@ -69,11 +64,11 @@ def polyder(p: Any, m: int = 1) -> Any:
 @answers(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial, with integration constants ``k``."""
-    x = _vector(p)
+    x = with_axes(p)
     if m == 0:
         return x
     x = inexact(x)
-    constants = zeros((m,), x.dtype) if k is None else _vector(k)
+    constants = zeros((m,), x.dtype) if k is None else with_axes(k)
     if constants.size != 1 and constants.size < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
     for i in range(m):
@@ -99,7 +94,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 
 def divided(u: Any, v: Any) -> tuple[Any, Any]:
     """The quotient, and the remainder with as many coefficients as ``u``."""
-    remainder, divisor = _vector(u) + 0.0, _vector(v) + 0.0
+    remainder, divisor = with_axes(u) + 0.0, with_axes(v) + 0.0
     dtype = common_dtype(remainder, divisor)
     remainder, divisor = astype(remainder, dtype), astype(divisor, dtype)
     steps = max(remainder.shape[0] - divisor.shape[0] + 1, 0)

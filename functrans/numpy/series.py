@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact, operand
+from functrans.numpy.arrays import inexact, operand, with_axes
 from functrans.ops.arrays.shape import stack
-from functrans.ops.arrays.structural import expand_axes, reshape
+from functrans.ops.arrays.structural import reshape
 
 Function = Callable[..., Any]
 _answer_for_functions = lazy("functrans.numpy.series_objects:answer_for_functions")
@@ -51,7 +51,7 @@ def value(basis: Basis, x: Any, c: Any, tensor: bool = True) -> Any:
 
     With ``tensor``, each column of ``c`` gives a sum at each place.
     """
-    at, coefficients = operand(x), _vector(c)  # a Python number takes the dtype of ``c``
+    at, coefficients = operand(x), with_axes(inexact(c))  # a Python number takes the dtype of ``c``
     if tensor:
         coefficients = reshape(coefficients, shape=coefficients.shape + (1,) * np.ndim(at))
     return clenshaw(basis, at, coefficients)
@@ -68,16 +68,11 @@ def clenshaw(basis: Basis, at: Any, coefficients: Any) -> Any:
 
 def vandermonde(basis: Basis, x: Any, deg: int) -> Any:
     """The values of the polynomials up to a degree, along a new last axis."""
-    at = _vector(x)
+    at = with_axes(inexact(x))
     columns = [at * 0 + 1, basis.first(at)]
     for k in range(1, deg):
         columns.append(basis.factor(k, at) * columns[k] + basis.before(k) * columns[k - 1])
     return stack(columns[: deg + 1], axis=at.ndim)
-
-
-def _vector(x: Any) -> Any:
-    found = inexact(array(x))
-    return found if found.ndim else expand_axes(found, (0,))
 
 
 def answer_for(name: str) -> None:

@@ -18,14 +18,14 @@ from numpy.polynomial import polyutils
 from numpy.polynomial._polybase import ABCPolyBase
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, duplicate, inexact, known
+from functrans.numpy.arrays import array, duplicate, inexact, known, with_axes
 from functrans.numpy.contraction import tensordot
 from functrans.numpy.define import refuse
 from functrans.numpy.polynomial_roots import poly
 from functrans.numpy.sequences import convolve
 from functrans.numpy.series import BASES, Basis, clenshaw, value, vandermonde
-from functrans.ops.arrays.shape import any_traced, concatenate, holds_tracer
-from functrans.ops.arrays.structural import astype, expand_axes, zeros
+from functrans.ops.arrays.shape import concatenate, holds_tracer, with_tracers
+from functrans.ops.arrays.structural import astype, zeros
 from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
@@ -35,8 +35,7 @@ _lstsq = lazy("functrans.numpy.linalg:lstsq")
 
 
 def _vector(c: Any) -> Any:
-    found = array(c)
-    found = found if found.ndim else expand_axes(found, (0,))
+    found = with_axes(c)
     if found.ndim != 1 or not found.size:
         raise ValueError(
             f"the coefficients of a polynomial must be a vector, not of the shape {found.shape}"
@@ -199,14 +198,10 @@ def answer_for_functions(name: str) -> None:
     """Install the dispatch in the functions of a module of `numpy.polynomial`."""
     basis, module = BASES[name], vars(sys.modules[f"numpy.polynomial.{name}"])
     for kind, ours in _FUNCTIONS.items():
-        delegate(_numpys(basis, kind), partial(ours, basis), _any_traced)
+        delegate(_numpys(basis, kind), partial(ours, basis), with_tracers)
     for kind in (f"{basis.prefix}2poly", f"poly2{basis.prefix}"):
         if kind in module:
-            delegate(module[kind], partial(_converted, module[kind]), _any_traced)
-
-
-def _any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any_traced(args, kwargs)
+            delegate(module[kind], partial(_converted, module[kind]), with_tracers)
 
 
 def _as_series(alist: Any, trim: bool = True) -> Any:
@@ -309,8 +304,8 @@ def _has_traced_coefficients(
 
 def answer_for_methods() -> None:
     """Install the dispatch in what the modules and classes of polynomials share."""
-    delegate(polyutils.as_series, _as_series, _any_traced)
-    delegate(polyutils.mapdomain, _mapdomain, _any_traced)
+    delegate(polyutils.as_series, _as_series, with_tracers)
+    delegate(polyutils.mapdomain, _mapdomain, with_tracers)
     delegate(ABCPolyBase.__init__, _init, _has_traced_coefficients)
     for name, ours in _METHODS.items():
         delegate(getattr(ABCPolyBase, name), _with_basis(ours), _concerned)

@@ -11,31 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import array, astype, common_dtype, filled, flat
 from functrans.numpy.counting import isin
 from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
-from functrans.numpy.sized import places_of
+from functrans.numpy.sized import begins, places_of
 from functrans.ops.arrays.shape import concatenate
-from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import gather
 from functrans.ops.reductions.sorting import argsort, sort
 
 __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
 
 _SIZE = ("size", "fill_value")
-
-
-def _begins(ordered: Any) -> Any:
-    """Whether each element of a sorted vector differs from the previous one."""
-    if ordered.shape[0] == 0:
-        return filled((0,), 0, bool)
-    before, after = ordered[:-1], ordered[1:]
-    differ = not_equal(before, after)
-    if is_inexact(ordered.dtype):  # NaN counts as equal to NaN
-        differ = differ & (equal(before, before) | equal(after, after))
-    return concatenate([filled((1,), 1, bool), differ], axis=0)
 
 
 def _chosen(name: str, x: Any, wanted: Any, size: Any, fill: Any) -> Any:
@@ -64,7 +51,7 @@ def _vectors(x: Any, y: Any) -> tuple[Any, Any]:
 def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The sorted union of two arrays."""
     both = sort(concatenate(_vectors(ar1, ar2), axis=0), axis=0)
-    return _chosen("union1d", both, _begins(both), size, fill_value)
+    return _chosen("union1d", both, begins(both), size, fill_value)
 
 
 @answers(np.intersect1d, beyond=_SIZE)
@@ -73,7 +60,7 @@ def intersect1d(
 ) -> Any:
     """The sorted intersection of two arrays."""
     first, second = _vectors(ar1, ar2)
-    wanted = _begins(first) & isin(first, second)
+    wanted = begins(first) & isin(first, second)
     return _chosen("intersect1d", first, wanted, size, fill_value)
 
 
@@ -83,7 +70,7 @@ def setxor1d(
 ) -> Any:
     """The sorted symmetric difference of two arrays."""
     first, second = _vectors(ar1, ar2)
-    wanted = [_begins(x) & ~isin(x, y) for x, y in ((first, second), (second, first))]
+    wanted = [begins(x) & ~isin(x, y) for x, y in ((first, second), (second, first))]
     both = concatenate([first, second], axis=0)
     order = argsort(both, axis=0)
     ordered = gather(both, order, axes=(0,))
@@ -103,5 +90,5 @@ def setdiff1d(
     if not assume_unique:
         x = sort(x, axis=0)
     wanted = ~isin(x, ar2)
-    wanted = wanted if assume_unique else wanted & _begins(x)
+    wanted = wanted if assume_unique else wanted & begins(x)
     return _chosen("setdiff1d", x, wanted, size, fill_value)

@@ -10,15 +10,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from functrans.ir.types import is_float
+from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import INDEX, array, astype, counting, filled, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.elementwise.arithmetic import floor_divide, remainder
 from functrans.ops.elementwise.choice import minimum, select
-from functrans.ops.elementwise.compare import less, not_equal
-from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.compare import equal, less, not_equal
 from functrans.ops.indexing.gather import gather, scatter_add, scatter_set
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.ops.reductions.sorting import argsort
@@ -72,6 +71,17 @@ def nonzero_places(x: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
 # -- different elements ----------------------------------------------------------------------------
 
 
+def begins(ordered: Any, equal_nan: bool = True) -> Any:
+    """Whether each element of a sorted vector differs from the previous one."""
+    if ordered.shape[0] == 0:
+        return filled((0,), 0, bool)
+    before, after = (read_along(ordered, 0, first, ordered.shape[0] - 1) for first in (0, 1))
+    differ = not_equal(before, after)
+    if equal_nan and is_inexact(ordered.dtype):
+        differ = differ & (equal(before, before) | equal(after, after))
+    return concatenate([filled((1,), 1, bool), differ], axis=0)
+
+
 class Different(NamedTuple):
     """The distinct elements of an array, with the results of `numpy.unique`."""
 
@@ -95,13 +105,7 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
         return Different(values, empty, structural.zeros(x.shape, INDEX), empty)
     order = argsort(row, axis=0)
     ascending = gather(row, order, axes=(0,))
-    before = read_along(ascending, 0, 0, row.shape[0] - 1)
-    after = read_along(ascending, 0, 1, row.shape[0] - 1)
-    changes = not_equal(before, after)
-    if equal_nan and is_float(x.dtype):
-        changes = changes & ~(isnan(before) & isnan(after))
-    first = structural.full_p(shape=(1,), value=True, dtype=changes.dtype)
-    starts = concatenate([first, changes], axis=0)
+    starts = begins(ascending, equal_nan)
     places = places_of(starts, size)
     values = gather(ascending, places.positions, axes=(0,))
     if fill_value is not None:

@@ -153,17 +153,13 @@ protocols.attributes["strides"] = c_strides
 
 def _strided(x: Any, shape: tuple[int, ...], steps: tuple[int, ...]) -> Any:
     """The strided view as nested windows: each axis but the last one is a window along the next."""
-    moving = [(n, step) for n, step in zip(shape, steps, strict=True) if step and n > 1]
     if 0 in shape:
-        moving = []
-        x = read_slice(x, index=((0, 0, 1),))
-    else:
-        rest = 1 + sum(step * (n - 1) for n, step in moving)
-        x = read_slice(x, index=((0, rest, 1),))
+        return reshape(read_slice(x, index=((0, 0, 1),)), shape=shape)
+    moving = [(n, step) for n, step in zip(shape, steps, strict=True) if step and n > 1]
+    rest = 1 + sum(step * (n - 1) for n, step in moving)
+    x = read_slice(x, index=((0, rest, 1),))
     for axis, (n, step) in enumerate(moving):
         rest = x.shape[-1] - step * (n - 1)
         x = windows_of(x, axes=(axis,), windows=(Window(n, rest, stride=step),))
     kept = tuple(n if step and n > 1 else 1 for n, step in zip(shape, steps, strict=True))
-    if 0 in shape:
-        return reshape(x, shape=shape)
     return broadcast_to(reshape(x, shape=kept), shape=shape)

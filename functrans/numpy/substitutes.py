@@ -22,7 +22,7 @@ from functrans.numpy.define import beyond_numpy, creating, refuse
 from functrans.numpy.scalar_math import substitutes as of_math
 from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
 from functrans.ops import HOME as UFUNCS
-from functrans.ops.arrays.shape import any_traced, holds_tracer
+from functrans.ops.arrays.shape import any_traced, holds_tracer, with_tracers
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
 from functrans.trace.bytecode import UFUNC_METHODS
@@ -234,10 +234,6 @@ def _always(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return True
 
 
-def _is_any_traced(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any_traced(args, kwargs)
-
-
 def answer_for_numpy() -> None:
     """Register the substitutes of NumPy's functions."""
     protocols.replacements[np] = {
@@ -249,8 +245,8 @@ def answer_for_numpy() -> None:
     }
     protocols.replacements[math] = of_math()
     delegate(NUMPYS_CALL, _call_vectorized, _always)
-    delegate(np.poly1d.__init__, _initialize_poly1d, _is_any_traced)
-    delegate(np.lib.stride_tricks.as_strided, _as_strided, _is_any_traced)
+    delegate(np.poly1d.__init__, _initialize_poly1d, with_tracers)
+    delegate(np.lib.stride_tricks.as_strided, _as_strided, with_tracers)
 
 
 def answer_for(name: str) -> None:

@@ -136,72 +136,41 @@ def _number(value: Any, given: Given) -> bool:
     return isinstance(value, (bool, int, float, complex))
 
 
-_shape = _each(_at_least(0))
-_index = _each(_entry)
-_truth = _of(bool)
 _graph = _of(Graph)
-_graphs = _each(_graph)
 _count = _at_least(0)
+_index = _each(_entry)
 
-RANGES: dict[str, Range] = {
-    "adds": _truth,
-    "axes": _axes,
+_KINDS: dict[str, Range] = {
+    "adds complete full hermitian lower panels permuted reverse scaled symmetric": _of(bool),
+    "inverse transpose_a unique unit_diagonal": _of(bool),
+    "axes permutation": _axes,
     "axis": _axis,
-    "batch": _pairs,
-    "body": _graph,
-    "branches": _graphs,
-    "complete": _truth,
-    "cond": _graph,
-    "contract": _pairs,
-    "count": _count,
+    "batch contract": _pairs,
+    "body cond graph matvec": _graph,
+    "branches transposed": _each(_graph),
+    "count n_carry n_consts points rank residuals size start": _count,
     "dtype": _dtype,
     "entries": _each(lambda value, given: _whole(value, -(2**63), 2**63)),
-    "full": _truth,
-    "graph": _graph,
-    "hermitian": _truth,
     "index": _index,
     "indices": _each(_index),
-    "inverse": _truth,
     "kind": _one_of("cos", "sin"),
     # -1 stands for a number of steps that the loop determines at run time
     "length": _at_least(-1),
-    "lower": _truth,
-    "matvec": _graph,
     "max_steps": _or_none(_count),
-    "n": lambda value, given: _whole(value, -_FAR, _FAR),
-    "n_carry": _count,
-    "n_consts": _count,
+    "n shift": lambda value, given: _whole(value, -_FAR, _FAR),
     "norm": _one_of("backward", "ortho", "forward"),
-    "out": _labels,
+    "out x_labels y_labels": _labels,
     "part": _one_of(0, 1),
     "parts": _or_none(_parts),
-    "period": _at_least(1),
-    "permutation": _axes,
-    "permuted": _truth,
-    "points": _count,
+    "period steps": _at_least(1),
     "positions": _each(_position),
-    "rank": _count,
-    "residuals": _count,
-    "reverse": _truth,
     # known once the steps have been counted, never before
     "room": _or_none(lambda value, given: False),
     "scale": _of(float),
-    "scaled": _truth,
-    "shape": _shape,
-    "shift": lambda value, given: _whole(value, -_FAR, _FAR),
-    "size": _count,
-    "start": _count,
-    "steps": _at_least(1),
-    "symmetric": _truth,
-    "panels": _truth,
-    "transpose_a": _truth,
-    "transposed": _graphs,
+    "shape": _each(_count),
     "type": _one_of(1, 2, 3, 4),
-    "unique": _truth,
-    "unit_diagonal": _truth,
     "upper": lambda value, given: _whole(value, 0, given.avals[0].shape[-2]),
     "windows": _each(_window),
-    "x_labels": _labels,
-    "y_labels": _labels,
 }
+RANGES = {name: admits for names, admits in _KINDS.items() for name in names.split()}
 """The admissible values of the parameters of the library's primitives, by their names."""

@@ -106,6 +106,14 @@ def cases(*rows: tuple[Any, ...]) -> Samples:
     return draw
 
 
+SQUARES = (3, 3), (2, 2, 2), (1, 1), (0, 0)
+
+
+def stacks(domain: Domain, *shapes: Shape) -> Samples:
+    """Samples that are one stack of matrices each, of these shapes."""
+    return cases(*(((domain, n) if 0 not in n else np.zeros(n), {}) for n in shapes))
+
+
 def _operand(rng: np.random.Generator, what: Any) -> Any:
     if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], Domain):
         return what[0].draw(rng, what[1])

@@ -24,21 +24,11 @@ Function = Callable[..., Any]
 implementations: dict[str, Function] = {}
 """The decorated functions, by the name of SciPy's function."""
 
-_ANYTHING = None
-
-WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
-    "check_finite": _ANYTHING,
-    "driver": _ANYTHING,
-    "lapack_driver": _ANYTHING,
-    "lwork": _ANYTHING,
-    "overwrite_a": _ANYTHING,
-    "overwrite_a_band": _ANYTHING,
-    "overwrite_ab": _ANYTHING,
-    "overwrite_b": _ANYTHING,
-    "overwrite_c": _ANYTHING,
-    "workers": _ANYTHING,
-}
-"""Keywords about memory and algorithms, which are accepted and ignored on traced values."""
+WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = dict.fromkeys(
+    ("check_finite", "driver", "lapack_driver", "lwork", "overwrite_a", "overwrite_a_band",
+     "overwrite_ab", "overwrite_b", "overwrite_c", "workers")
+)  # fmt: skip
+"""Keywords about memory and algorithms, which are accepted with any value and ignored."""
 
 
 def answers(model: Function | str) -> Callable[[Function], Function]:
@@ -75,6 +65,7 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
         name = path.replace(":", ".")
         implementations[name] = implementation
         public = wraps(implementation)(dispatching(name, implementation, original))
+        public.__name__ = public.__qualname__ = original.name
         enter_scipys(path, public)
         return public
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from operator import attrgetter
 from types import BuiltinFunctionType, FrameType, FunctionType, MappingProxyType
@@ -16,7 +16,7 @@ from typing import Any
 
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
-from functrans.ops.arrays.shape import any_traced
+from functrans.ops.arrays.shape import any_traced, with_tracers
 from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.delegation import Condition, delegate
@@ -28,11 +28,6 @@ Function = Callable[..., Any]
 
 _entries: dict[str, dict[str, tuple[Function, Condition]]] = {}
 """By module and path within it: the replacement of a function, and for which calls it is used."""
-
-
-def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a tracer is among the arguments of a call."""
-    return any_traced(args, kwargs)
 
 
 def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -81,6 +76,12 @@ def of_scipys(module: str, name: str) -> Any:
         return _by_source(found, args, kwargs)
 
     return wraps(found)(dispatching(f"scipy.{module}.{name}", traced, found))
+
+
+def namespace(module: str, own: list[str]) -> tuple[Function, Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of our namespace of a SciPy module, given its names."""
+    names = lazy(f"scipy.{module}:__all__")
+    return partial(of_scipys, module), lambda: sorted({*own, *names.resolve()})
 
 
 def _entered_by_source(module: str, name: str) -> None:

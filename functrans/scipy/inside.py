@@ -46,6 +46,7 @@ def within_traces(path: str) -> Callable[[Function], Function]:
                 return callers[-1](implementation, args, kwargs, path.replace(":", "."))
             return (scipys if current.get() is None else inside)(*args, **kwargs)
 
+        public.__name__ = public.__qualname__ = scipys.name
         enter_scipys(path, public, of_the_user)
         return public
 

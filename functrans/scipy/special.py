@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from functrans.lazily import lazy
 from functrans.numpy import special as _special
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
@@ -27,7 +26,7 @@ from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
 from functrans.scipy.define import answers, double
-from functrans.scipy.entries import of_scipys
+from functrans.scipy.entries import namespace
 from functrans.scipy.inside import refuse_options, refused
 from functrans.scipy.polynomials import (
     assoc_legendre_p,
@@ -45,7 +44,7 @@ __all__ = [
     "spherical_in", "spherical_jn", "spherical_kn", "spherical_yn", "yvp", "zeta",
 ]  # fmt: skip
 
-_scipy = lazy("scipy:special")
+_of_scipys, __dir__ = namespace("special", __all__)
 
 _NO_ALL = "it has no traced form: stack the degrees and orders that you need"
 _NO_COEFFICIENTS = "its coefficients have no traced form: compute with mathieu_cem or mathieu_sem"
@@ -54,15 +53,11 @@ _NO_SECOND_KIND = "it has no traced form: write the function from atanh and its 
 
 _INSTEAD = {
     "assoc_legendre_p_all": f"{_NO_ALL} of assoc_legendre_p",
-    "ellip_harm": _NO_ELLIPSOID,
-    "ellip_harm_2": _NO_ELLIPSOID,
-    "ellip_normal": _NO_ELLIPSOID,
+    **dict.fromkeys(("ellip_harm", "ellip_harm_2", "ellip_normal"), _NO_ELLIPSOID),
     "factorialk": "write the product, or k**(n / k) * gamma(n / k + 1) for multiples n of k",
     "lmbda": "write gamma(v + 1) * (2 / x)**v * jv(v, x) for each order v",
-    "lqmn": _NO_SECOND_KIND,
-    "lqn": _NO_SECOND_KIND,
-    "mathieu_even_coef": _NO_COEFFICIENTS,
-    "mathieu_odd_coef": _NO_COEFFICIENTS,
+    **dict.fromkeys(("lqmn", "lqn"), _NO_SECOND_KIND),
+    **dict.fromkeys(("mathieu_even_coef", "mathieu_odd_coef"), _NO_COEFFICIENTS),
     "obl_cv_seq": "stack obl_cv(m, n, c) of the modes n",
     "pbdn_seq": "stack pbdv(v, z) of the orders v",
     "pbdv_seq": "stack pbdv(v, x) of the orders v",
@@ -84,11 +79,7 @@ def __getattr__(name: str) -> Any:
         return globals().setdefault(UFUNCS[name], StandIn(UFUNCS[name]))
     if name in _INSTEAD:
         return refused(f"scipy.special:{name}", _INSTEAD[name])
-    return of_scipys("special", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_scipy.resolve().__all__})
+    return _of_scipys(name)
 
 
 def _beside(n: Any, x: Any) -> Any:
@@ -262,7 +253,6 @@ def _nth_derivative(name: str, function: Any, sign: int, factor: int = 1) -> Any
             total = total + sign**k * math.comb(n, k) * function(v - n + 2 * k, z)
         return factor**n * total / 2**n
 
-    derivative.__name__ = derivative.__qualname__ = name
     derivative.__doc__ = f"""The n-th derivative of the Bessel function ``{name[:-1]}`` in ``z``.
 
     Examples
@@ -290,7 +280,6 @@ def _spherical(name: str, kind: str, keeps_float32: bool = False) -> Any:
         is_narrow = keeps_float32 and given.dtype == np.float32
         return astype(result, given.dtype) if is_narrow else result
 
-    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.
 
     Parameters
@@ -325,7 +314,6 @@ def _riccati(name: str, spherical_name: str) -> Any:
         value = getattr(spherical, spherical_name)(orders, x)
         return x * value, value + x * spherical.slopes[spherical_name](orders, x)
 
-    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""``x * {spherical_name}(k, x)`` for orders ``k`` up to ``n``, and slopes.
 
     Examples

@@ -6,7 +6,6 @@ import pytest
 import functrans.numpy
 from functrans import jit
 
-
 DIVISORS = [
     1, 2, 64, 3, 7, 641, -2, 0, -1, 10**9, 2**31 - 1, 2**32 + 1, 2**60 + 1, 2**62, 2**63 - 1,
     -(2**50) - 1, 2**63, 2**63 + 1, 2**64 - 1,

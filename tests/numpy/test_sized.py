@@ -58,7 +58,9 @@ def test_sets_of_values_that_are_known(name):
 
 
 @pytest.mark.parametrize("equal_nan", [True, False])
-@pytest.mark.parametrize("x", [INTEGERS, HALVES, HOLES, NONE, HALVES.reshape(1, 17)])
+@pytest.mark.parametrize(
+    "x", [INTEGERS, HALVES, HOLES, HOLES * (1 + 1j), NONE, HALVES.reshape(1, 17)]
+)
 def test_unique(x, equal_nan):
     values, first, inverse, counts = np.unique(x, True, True, True, equal_nan=equal_nan)
     size = len(values) + 2

@@ -120,9 +120,7 @@ def _entry(kernel: Kernel, passed: Iterable[str]) -> list[str]:
 
     It is not optimised (`optnone`): the code is the same, and LLVM has fewer passes to run.
     """
-    lines = [
-        f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{"
-    ]
+    lines = [f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) noinline optnone nounwind {{"]
     arguments = []
     count = len(kernel.buffers)
     words = [(0, "ptr"), *((1 + i, "ptr") for i in range(count) if f"%b{i}" in passed)]

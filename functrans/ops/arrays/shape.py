@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import groupby
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,15 +61,16 @@ FEWEST_HALVED = 5
 def _infer_concatenate(*parts: Aval, axis: int) -> Aval:
     first = parts[0]
     for i, part in enumerate(parts):
-        if part.shape != _with_extent(first.shape, axis, part.shape[axis : axis + 1]):
+        if part.shape != with_extent(first.shape, axis, *part.shape[axis : axis + 1]):
             raise ShapeError(
                 f"cannot join arrays along axis {axis}: number {i} has shape {part.shape}, the "
                 f"first has {first.shape}, and all other axes must be of equal sizes"
             )
-    return first.update(shape=_with_extent(first.shape, axis, (sum(p.shape[axis] for p in parts),)))
+    return first.update(shape=with_extent(first.shape, axis, sum(p.shape[axis] for p in parts)))
 
 
-def _with_extent(shape: Shape, axis: int, extent: Shape) -> Shape:
+def with_extent(shape: Shape, axis: int, *extent: int) -> Shape:
+    """A shape with another extent along one axis."""
     return (*shape[:axis], *extent, *shape[axis + 1 :])
 
 
@@ -228,6 +230,11 @@ def holds_tracer(x: Any) -> bool:
 def any_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a tracer stands anywhere in the arguments of a call."""
     return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+
+
+def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a tracer is among the arguments of a call: a condition of `trace.delegation`."""
+    return any_traced(args, kwargs)
 
 
 def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:

@@ -29,7 +29,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.compiled.emission import Emit
+from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked
@@ -42,13 +42,12 @@ Batched = tuple[Any, int | None]
 
 
 _applies = lazy("functrans.ops.collectives.compiled.exchange:applies")
-_operations = lazy("functrans.ops.collectives.compiled.exchange:operations")
 _emit = lazy("functrans.ops.collectives.compiled.exchange:emit")
 
 
 def _compiled(rule: Callable[..., None] = _emit) -> dict[str, Any]:
     """The slots of a collective that compiles to an MPI call if the lanes are processes."""
-    return {"emit": Emit(rule, _applies, _operations), "emit_on_grid": None}
+    return {"emit": Emit(rule, _applies, elements), "emit_on_grid": None}
 
 
 def collective(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from functrans.loop.failures import SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, ne
-from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, load, local
+from functrans.loop.statements import (
+    Address,
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    load,
+    local,
+)
 from functrans.loop.target import Target
 
 
@@ -50,6 +61,26 @@ def dealt(
         lanes = min(target.lanes(1), extent)
         statements = (For(loop, ZERO, const(extent, INDEX), statements, lanes=lanes),)
     return statements
+
+
+def loop_or_body(
+    name: str, extent: int, body: Callable[[Scalar], tuple[Statement, ...]]
+) -> tuple[Statement, ...]:
+    """A loop, or its body alone for a single iteration."""
+    if extent == 1:
+        return body(ZERO)
+    i = index(name, extent)
+    return (For(i, ZERO, const(extent, INDEX), body(i)),)
+
+
+def shared(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Statements of which the iterations of loops are divided among threads."""
+    return tuple(replace(each, parallel=True) if isinstance(each, For) else each for each in body)
+
+
+def start_of(memory: Buffer) -> Address:
+    """The address of the first element of an array."""
+    return Address(memory, (ZERO,) * len(memory.shape))
 
 
 def let(*values: Scalar) -> tuple[tuple[Scalar, ...], Let]:

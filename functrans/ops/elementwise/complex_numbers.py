@@ -19,7 +19,7 @@ from functrans.ops.arrays.promotion import DtypeKey, promote, result_type, ufunc
 from functrans.ops.arrays.structural import cast, zeros
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.arithmetic import positive
-from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.pointwise import elementwise, zero_of
 from functrans.ops.samples import cases, complexes, reals
 from functrans.trace import protocols
 
@@ -63,7 +63,7 @@ real_p: Primitive = elementwise(
 
 imag_p: Primitive = elementwise(
     "imag", numpy=lambda x: np.imag(x).copy()[()],
-    linear=LINEAR, transpose=[lambda ct, x: complex_p(_zero(ct), -ct)],
+    linear=LINEAR, transpose=[lambda ct, x: complex_p(zero_of(ct), -ct)],
     parts=on_parts("complex_arithmetic:imag"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),
 )  # fmt: skip
@@ -82,10 +82,6 @@ conj_p: Primitive = elementwise(
     parts=on_parts("complex_arithmetic:conj"),
     promotion=as_complex, samples=complexes(0.5, 2),
 )  # fmt: skip
-
-
-def _zero(x: Any) -> Any:
-    return x.dtype.type(0)
 
 
 def real(x: Any) -> Any:

@@ -216,13 +216,14 @@ def _linear_jvp(
         if any(tangents[i] is not None for i in group):
             operands = list(primals)
             for i in group:
-                operands[i] = tangents[i] if tangents[i] is not None else _zero(primals[i])
+                operands[i] = tangents[i] if tangents[i] is not None else zero_of(primals[i])
             part = op(*operands, **params)
             total = part if total is None else total + part
     return None if total is None else broadcast_to(total, shape=outs[0].shape)
 
 
-def _zero(x: Any) -> Any:
+def zero_of(x: Any) -> Any:
+    """The number 0 of an array's dtype."""
     return x.dtype.type(0)
 
 
@@ -234,7 +235,7 @@ def _transpose(
 
     def diagonal(i: int, cotangent: Any) -> Any:
         (group,) = (group for group in op.linear if i in group)
-        arguments = [_zero(cotangent) if j in group else x for j, x in enumerate(operands)]
+        arguments = [zero_of(cotangent) if j in group else x for j, x in enumerate(operands)]
         arguments[i] = cotangent
         return op(*arguments, **params)
 

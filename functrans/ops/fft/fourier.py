@@ -15,9 +15,10 @@ import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
-from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
+from functrans.ir.types import Aval, complex_dtype, is_complex, real_dtype
 from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import DtypeKey, promote, result_type
+from functrans.ops.arrays.shape import with_extent
 from functrans.ops.arrays.structural import batch_along, iota, reshape
 from functrans.ops.define import primitive
 from functrans.ops.dependence import along
@@ -31,11 +32,6 @@ OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """The norm of the inverse transform that has the same factor as the transform."""
 
 # -- common to all transforms ----------------------------------------------------------------------
-
-
-def with_extent(shape: Shape, axis: int, extent: int) -> Shape:
-    """A shape with another extent along one axis."""
-    return (*shape[:axis], extent, *shape[axis + 1 :])
 
 
 def check_points(count: int) -> None:

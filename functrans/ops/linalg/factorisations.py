@@ -41,7 +41,7 @@ from functrans.ops.linalg.matrices import (
     triangle,
 )
 from functrans.ops.linalg.products import matmul
-from functrans.ops.samples import cases
+from functrans.ops.samples import SQUARES, cases, stacks
 from functrans.trace.source import here
 
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
@@ -174,20 +174,12 @@ cholesky_p = of_matrices(
     infer=same_square("cholesky"),
     numpy=np.linalg.cholesky,
     jvp=[lambda a, out, da: _tangent_of_cholesky(out, da)],
-    samples=cases(
-        ((positive_definite, (3, 3)), {}), ((positive_definite, (2, 2, 2)), {}),
-        ((positive_definite, (1, 1)), {}), (np.zeros((0, 0)), {}),
-        ((positive_definite, (20, 20)), {}), ((positive_definite, (2, 9, 9)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(positive_definite, *SQUARES, (20, 20), (2, 9, 9)),
+)
 
 # -- inverse and determinants ----------------------------------------------------------------------
 
-regular_samples = cases(
-    ((near_identity, (3, 3)), {}), ((near_identity, (2, 2, 2)), {}), ((near_identity, (1, 1)), {}),
-    (np.zeros((0, 0)), {}), ((near_identity, (4, 4)), {}), ((near_identity, (20, 20)), {}),
-    ((near_identity, (2, 9, 9)), {}),
-)  # fmt: skip
+regular_samples = stacks(near_identity, *SQUARES, (4, 4), (20, 20), (2, 9, 9))
 
 inv_p: Primitive = of_matrices(
     "inv",
@@ -262,17 +254,15 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 cofactor: Primitive = of_matrices(
     "cofactor",
     **compiled_forms(
-        "cofactor", lambda limits: limits.largest_of_minors,
+        "cofactor",
+        lambda limits: limits.largest_of_minors,
         parts=Composition(lazy("functrans.ops.linalg.compiled.composed:cofactors_by_svd")),
     ),
     infer=same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,
-    samples=cases(
-        ((near_identity, (3, 3)), {}), ((near_identity, (2, 2, 2)), {}),
-        ((near_identity, (1, 1)), {}), (np.zeros((0, 0)), {}), ((near_identity, (2, 5, 5)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(near_identity, *SQUARES, (2, 5, 5)),
+)
 
 
 def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:

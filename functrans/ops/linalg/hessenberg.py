@@ -30,7 +30,7 @@ from functrans.ops.linalg.matrices import (
     same_square,
 )
 from functrans.ops.reductions.reduce import reduce_max
-from functrans.ops.samples import cases
+from functrans.ops.samples import stacks
 
 _scipy_hessenberg = lazy("scipy.linalg:hessenberg")
 
@@ -83,8 +83,5 @@ hessenberg_p: Primitive = of_matrices(
     numpy=_hessenberg,
     several=True,
     jvp=_jvp_hessenberg,
-    samples=cases(
-        ((regular, (4, 4)), {}), ((regular, (2, 3, 3)), {}), ((regular, (2, 2)), {}),
-        ((regular, (1, 1)), {}), (np.zeros((0, 0)), {}), ((regular, (7, 7)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(regular, (4, 4), (2, 3, 3), (2, 2), (1, 1), (0, 0), (7, 7)),
+)

@@ -40,7 +40,7 @@ from functrans.ops.linalg.matrices import (
     same_square,
     transposed,
 )
-from functrans.ops.samples import Domain, cases
+from functrans.ops.samples import SQUARES, Domain, cases, stacks
 
 _expm, _logm = lazy("scipy.linalg:expm"), lazy("scipy.linalg:logm")
 
@@ -121,11 +121,8 @@ def _matrix_function(
         jvp=[lambda a, out, da: along(a, da)],
         emit=emit[0],
         emit_on_grid=None,
-        samples=cases(
-            ((domain, (3, 3)), {}), ((domain, (2, 2, 2)), {}), ((domain, (1, 1)), {}),
-            (np.zeros((0, 0)), {}),
-        ),
-    )  # fmt: skip
+        samples=stacks(domain, *SQUARES),
+    )
     return whole, along
 
 

@@ -33,7 +33,7 @@ from functrans.ops.linalg.matrices import (
     rows_of,
     triangle,
 )
-from functrans.ops.samples import cases
+from functrans.ops.samples import cases, stacks
 
 _scipy_qr = lazy("scipy.linalg:qr")
 
@@ -92,10 +92,6 @@ def _without_q(eqn: Eqn, wanted: Any) -> Eqn:
     return Eqn(r_p, eqn.inputs, eqn.outputs[1:], {}, eqn.source)
 
 
-def _complete(complete: bool) -> dict[str, bool]:
-    return {"complete": complete}
-
-
 qr_p: Primitive = of_matrices(
     "qr",
     **decomposed_forms("qr", of_any_size=True),
@@ -105,12 +101,12 @@ qr_p: Primitive = of_matrices(
     jvp=_jvp_qr,
     trim=_without_q,
     samples=cases(
-        ((far_apart, (3, 3)), _complete(False)), ((far_apart, (4, 2)), _complete(False)),
-        ((far_apart, (2, 4)), _complete(False)), ((far_apart, (2, 3, 2)), _complete(True)),
-        ((far_apart, (2, 3)), _complete(True)), ((far_apart, (1, 1)), _complete(False)),
-        (np.zeros((0, 2)), _complete(False)), (np.zeros((2, 0)), _complete(False)),
-        (np.zeros((2, 0)), _complete(True)), (np.zeros((0, 2, 2)), _complete(True)),
-        ((far_apart, (2, 9, 7)), _complete(False)),
+        ((far_apart, (3, 3)), {"complete": False}), ((far_apart, (4, 2)), {"complete": False}),
+        ((far_apart, (2, 4)), {"complete": False}), ((far_apart, (2, 3, 2)), {"complete": True}),
+        ((far_apart, (2, 3)), {"complete": True}), ((far_apart, (1, 1)), {"complete": False}),
+        (np.zeros((0, 2)), {"complete": False}), (np.zeros((2, 0)), {"complete": False}),
+        (np.zeros((2, 0)), {"complete": True}), (np.zeros((0, 2, 2)), {"complete": True}),
+        ((far_apart, (2, 9, 7)), {"complete": False}),
     ),
 )  # fmt: skip
 
@@ -120,11 +116,8 @@ r_p: Primitive = of_matrices(
     infer=lambda a: _infer_qr(a, complete=False)[1],
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,
-    samples=cases(
-        ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
-        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(far_apart, (3, 3), (4, 2), (2, 2, 4), (1, 1), (0, 2), (2, 9, 7)),
+)
 
 # -- an order of the columns -----------------------------------------------------------------------
 
@@ -143,8 +136,6 @@ pivots_p: Primitive = of_matrices(
     infer=lambda a: a.update(shape=(*a.shape[:-2], a.shape[-1]), dtype=np.dtype(np.int32)),
     numpy=_pivots,
     jvp=ZERO_DERIVATIVE,
-    samples=cases(
-        ((far_apart, (3, 3)), {}), ((far_apart, (2, 2, 4)), {}), (np.zeros((0, 2)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(far_apart, (3, 3), (2, 2, 4), (0, 2)),
+)
 """The column permutation of pivoted QR, for which the diagonal of R does not grow."""

@@ -38,7 +38,7 @@ from functrans.ops.linalg.matrices import (
     rounding,
     rows_of,
 )
-from functrans.ops.samples import cases
+from functrans.ops.samples import cases, stacks
 
 
 def _infer_svd(a: Aval, *, full: bool) -> tuple[Aval, Aval, Aval]:
@@ -97,10 +97,6 @@ def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:
     return diagonal_of_product(u, product(tangents[0], adjoint(vh)))
 
 
-def _full(full: bool) -> dict[str, bool]:
-    return {"full": full}
-
-
 svd_p: Primitive = of_matrices(
     "svd",
     **decomposed_forms("svd"),
@@ -110,11 +106,11 @@ svd_p: Primitive = of_matrices(
     jvp=_jvp_svd,
     trim=lambda eqn, wanted: only(1, eqn, wanted, svdvals_p),
     samples=cases(
-        ((far_apart, (3, 3)), _full(False)), ((far_apart, (4, 2)), _full(False)),
-        ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),
-        ((far_apart, (2, 3)), _full(True)), ((far_apart, (1, 1)), _full(True)),
-        (np.zeros((0, 2)), _full(False)), (np.zeros((2, 0)), _full(False)),
-        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 6, 5)), _full(False)),
+        ((far_apart, (3, 3)), {"full": False}), ((far_apart, (4, 2)), {"full": False}),
+        ((far_apart, (2, 4)), {"full": False}), ((far_apart, (2, 3, 2)), {"full": True}),
+        ((far_apart, (2, 3)), {"full": True}), ((far_apart, (1, 1)), {"full": True}),
+        (np.zeros((0, 2)), {"full": False}), (np.zeros((2, 0)), {"full": False}),
+        (np.zeros((0, 2, 2)), {"full": True}), ((far_apart, (2, 6, 5)), {"full": False}),
     ),
 )  # fmt: skip
 
@@ -124,8 +120,5 @@ svdvals_p: Primitive = of_matrices(
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,
-    samples=cases(
-        ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
-        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 6, 5)), {}),
-    ),
-)  # fmt: skip
+    samples=stacks(far_apart, (3, 3), (4, 2), (2, 2, 4), (1, 1), (0, 2), (2, 6, 5)),
+)

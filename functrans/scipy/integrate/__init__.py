@@ -1,8 +1,6 @@
 """`scipy.integrate`: differential equations, integrals of functions, integrals of samples."""
 
-from typing import Any
-
-from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.inside import all_refused
 from functrans.scipy.integrate.initial_value import odeint, solve_ivp
 from functrans.scipy.integrate.quadrature import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
@@ -24,6 +22,4 @@ __all__ = [
 
 globals().update(all_refused("scipy.integrate", _REFUSED))
 
-
-def __getattr__(name: str) -> Any:
-    return _of_scipys("integrate", name)
+__getattr__, __dir__ = _namespace("integrate", __all__)

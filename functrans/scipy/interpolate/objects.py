@@ -22,7 +22,7 @@ from functrans.scipy.interpolate.linear import (
 )
 from functrans.scipy.interpolate.piecewise import BPoly, PPoly
 from functrans.scipy.interpolate.scattered import NearestNDInterpolator, RBFInterpolator
-from functrans.scipy.interpolate.splines import BSpline
+from functrans.scipy.interpolate.splines import BSpline, with_axis
 from functrans.scipy.interpolate.tensor import RectBivariateSpline
 
 _scipys_bpoly = lazy("scipy.interpolate:BPoly")
@@ -35,9 +35,7 @@ def _ppoly(scipys: Any) -> PPoly:
 
 def _bspline(scipys: Any) -> BSpline:
     t, c, k = scipys.tck
-    spline = BSpline(t, c, k, scipys.extrapolate)
-    spline.axis = scipys.axis
-    return spline
+    return with_axis(BSpline(t, c, k, scipys.extrapolate), scipys.axis)
 
 
 def _of_fitpack(scipys: Any) -> UnivariateSpline:

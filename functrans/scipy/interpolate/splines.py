@@ -75,9 +75,8 @@ class BSpline(piecewise.Piecewise):
         refuse("scipy.interpolate.PPoly.from_spline", "use the spline: it has the same methods")
 
     def _like(self, t: Any, c: Any, k: int, extrapolate: Any = None) -> BSpline:
-        found = BSpline(t, c, k, self.extrapolate if extrapolate is None else extrapolate)
-        found.axis = self.axis
-        return found
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        return with_axis(BSpline(t, c, k, extrapolate), self.axis)
 
     def _at(self, x: Any) -> Any:
         """The values at a vector of points, by de Boor's recurrence."""
@@ -175,7 +174,7 @@ def make_interp_spline(
     if k == 0:
         if t is not None or bc_type is not None:
             raise ValueError("a spline of degree 0 has neither t= nor bc_type=: leave them out")
-        return _with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
+        return with_axis(BSpline(concatenate([x, x[-1:]]), y, 0), axis)
     ends = (None, None) if bc_type in (None, "not-a-knot", "periodic") else bc_type
     ends = (ends, ends) if isinstance(ends, str) else ends
     left, right = (_conditions(end, y.shape[1:]) for end in ends)
@@ -189,8 +188,7 @@ def make_interp_spline(
         t = _periodic_knots(x, k)
     else:
         t = _repeated(x, x, k) if left or right else _knots(x, k)
-    outside = known((x[0] < t[k]) | (x[-1] > t[-k - 1]))
-    if outside is not None and outside:
+    if known((x[0] < t[k]) | (x[-1] > t[-k - 1])):
         raise ValueError(f"the data points reach beyond the inner knots t[{k}] to t[{-k - 1}]")
     size = t.shape[0] - k - 1
     count = x.shape[0] + len(left) + len(right) + (k - 1 if periodic else 0)
@@ -210,7 +208,7 @@ def make_interp_spline(
         rows += [(basis(x[0], order) - basis(x[-1], order))[None] for order in orders]
         values.append(np.zeros((k - 1, values[0].shape[1])))
     c = np.linalg.solve(concatenate(rows), concatenate(values)).reshape(size, *y.shape[1:])
-    return _with_axis(BSpline(t, c, k, "periodic" if periodic else True), axis)
+    return with_axis(BSpline(t, c, k, "periodic" if periodic else True), axis)
 
 
 def check_weights(w: Any, n: int) -> None:
@@ -220,7 +218,8 @@ def check_weights(w: Any, n: int) -> None:
         raise ValueError(f"`w` has {n} positive weights, one for each point")
 
 
-def _with_axis(spline: BSpline, axis: int) -> BSpline:
+def with_axis(spline: BSpline, axis: int) -> BSpline:
+    """A spline whose coefficients are along the first axis, and its values along another."""
     spline.axis = axis
     return spline
 
@@ -314,4 +313,4 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
     weights = np.ones(n) if w is None else inexact(w)
     right = weights[:, None] * y.reshape(n, -1)
     smooth = np.linalg.solve(np.diag(weights) + lam * penalty, right).reshape(y.shape)
-    return _with_axis(make_interp_spline(x, smooth, 3, bc_type="natural"), axis)
+    return with_axis(make_interp_spline(x, smooth, 3, bc_type="natural"), axis)

@@ -10,7 +10,7 @@ from typing import Any
 
 import scipy.linalg as _scipy
 
-from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.inside import refused as _refused
 from functrans.scipy.linalg.banded import *  # noqa: F403
 from functrans.scipy.linalg.banded import __all__ as _banded
@@ -43,6 +43,8 @@ _INSTEAD = {
 
 __all__ = [*_banded, *_factors, *_functions, *_similarity, *_solutions, *_spectra, *_structured]
 
+_of_scipys, __dir__ = _namespace("linalg", __all__)
+
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(_scipy, name):
@@ -50,8 +52,4 @@ def __getattr__(name: str) -> Any:
     if name in _INSTEAD:
         return _refused(f"scipy.linalg:{name}", _INSTEAD[name])
     # functions of sizes alone, whose results are constants, are SciPy's own
-    return _of_scipys("linalg", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_scipy.__all__})
+    return _of_scipys(name)

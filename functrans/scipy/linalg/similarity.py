@@ -10,6 +10,7 @@ import scipy.linalg
 from functrans import numpy as fnp
 from functrans.numpy.arrays import inexact
 from functrans.numpy.define import refuse
+from functrans.numpy.reductions import squared_size
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.complex_numbers import conj, imag, real
@@ -134,7 +135,7 @@ def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
         wanted = greater(sizes[..., 1, 0], eps * (sizes[..., 0, 0] + sizes[..., 1, 1]))
         first = eig_p(block)[0][..., 0] - block[..., 1, 1]
         corner = select(wanted, block[..., 1, 0], 1)
-        length = fnp.sqrt(_squared(first) + _squared(corner))
+        length = fnp.sqrt(squared_size(first) + squared_size(corner))
         c, s = select(wanted, first / length, 1), select(wanted, corner / length, 0)
         rotation = fnp.stack([fnp.stack([conj(c), s], -1), fnp.stack([-s, c], -1)], -2)
         moved = product(rotation, columns_of(rows_of(t, m - 1, m + 1), m - 1, n))
@@ -147,10 +148,6 @@ def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
         z = _columns_turned(z, m, n, rotation)
         t = t.at[..., m, m - 1].set(0)
     return t, z
-
-
-def _squared(x: Any) -> Any:
-    return real(x) * real(x) + imag(x) * imag(x)
 
 
 def _columns_turned(x: Any, m: int, height: int, rotation: Any) -> Any:

@@ -23,6 +23,7 @@ from functrans.ops.reductions.reduce import reduce_max, reduce_min
 from functrans.scipy.ndimage.boundaries import delivered, extended, in_doubles
 from functrans.scipy.ndimage.interpolation import at_coordinates, open_grid, rounded
 from functrans.scipy.ndimage.splines import coefficients, doubles
+from functrans.scipy.source.reinterpret import NumpyWith
 from functrans.trace.tracer import Tracer
 
 Axes = tuple[int, ...]
@@ -170,34 +171,24 @@ def _zoom_shift(
     output[...] = rounded(found, output.dtype)
 
 
-class _Numpy:
-    """`functrans.numpy` with arrays that are written to: the result of a kernel.
+def _asarray(x: Any, dtype: Any = None) -> Any:
+    if dtype is None and isinstance(x, np.ndarray):
+        return x  # it may be written to, as the result of a kernel
+    # what is computed of plain arrays is no part of the program
+    return ours.asarray(x, dtype) if holds_tracer(x) else np.asarray(x, dtype)
 
-    No two arrays share memory, because kernels read before they write.
-    """
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(ours, name)
-
-    def asarray(self, x: Any, dtype: Any = None) -> Any:
-        if dtype is None and isinstance(x, np.ndarray):
-            return x
-        # what is computed of plain arrays is no part of the program
-        return ours.asarray(x, dtype) if holds_tracer(x) else np.asarray(x, dtype)
-
-    def may_share_memory(self, x: Any, y: Any) -> bool:
-        return False
-
-    def sqrt(self, x: Any, out: Any = None, casting: Any = None) -> Any:
-        """The root of a sum of squares, with derivative 0 where that is 0."""
-        if out is None:
-            return root(ours.asarray(x))
-        out[...] = delivered(root(in_doubles(x)), out.dtype)
-        return out
+def _sqrt(x: Any, out: Any = None, casting: Any = None) -> Any:
+    """The root of a sum of squares, with derivative 0 where that is 0."""
+    if out is None:
+        return root(ours.asarray(x))
+    out[...] = delivered(root(in_doubles(x)), out.dtype)
+    return out
 
 
 NAMES = {
-    "np": _Numpy(),
+    # kernels read before they write: no two arrays share memory
+    "np": NumpyWith(asarray=_asarray, sqrt=_sqrt, may_share_memory=lambda x, y: False),
     "_nd_image": SimpleNamespace(
         correlate=_correlate,
         correlate1d=_correlate1d,

@@ -1,8 +1,6 @@
 """`scipy.optimize`: roots, minima and fits, with implicit differentiation of the solutions."""
 
-from typing import Any
-
-from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.inside import all_refused
 from functrans.scipy.optimize.guesses import fixed_point, newton, root_scalar
 from functrans.scipy.optimize.linear import (
@@ -28,33 +26,22 @@ _DISCRETE = (
     "its result is a choice, with a derivative of 0: call it outside of the traced function, "
     "and index with what it gives"
 )
+_ROOTS = (
+    "anderson broyden1 broyden2 diagbroyden excitingmixing linearmixing newton_krylov"
+).split()
+_MINIMA = (
+    "fmin fmin_bfgs fmin_cg fmin_cobyla fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp fmin_tnc "
+    "line_search"
+).split()
 _REFUSED = {
-    "anderson": "use root",
+    **dict.fromkeys(_ROOTS, "use root"),
+    **dict.fromkeys(_MINIMA, "use minimize"),
+    **dict.fromkeys(("brent", "fminbound", "golden"), "use minimize_scalar"),
+    **dict.fromkeys(("milp", "quadratic_assignment"), _DISCRETE),
     "approx_fprime": "use functrans.grad, or jacfwd",
     "bracket": "give minimize_scalar bounds, or a start",
-    "broyden1": "use root",
-    "broyden2": "use root",
     "brute": "use differential_evolution, or minimize from the best of the points",
     "check_grad": "use functrans.testing.check_grads",
-    "diagbroyden": "use root",
-    "excitingmixing": "use root",
-    "fmin": "use minimize",
-    "fmin_bfgs": "use minimize",
-    "fmin_cg": "use minimize",
-    "fmin_cobyla": "use minimize",
-    "fmin_l_bfgs_b": "use minimize",
-    "fmin_ncg": "use minimize",
-    "fmin_powell": "use minimize",
-    "fmin_slsqp": "use minimize",
-    "fmin_tnc": "use minimize",
-    "fminbound": "use minimize_scalar",
-    "brent": "use minimize_scalar",
-    "golden": "use minimize_scalar",
-    "line_search": "use minimize",
-    "linearmixing": "use root",
-    "milp": _DISCRETE,
-    "newton_krylov": "use root",
-    "quadratic_assignment": _DISCRETE,
 }
 
 __all__ = [
@@ -67,6 +54,4 @@ __all__ = [
 
 globals().update(all_refused("scipy.optimize", _REFUSED))
 
-
-def __getattr__(name: str) -> Any:
-    return _of_scipys("optimize", name)
+__getattr__, __dir__ = _namespace("optimize", __all__)

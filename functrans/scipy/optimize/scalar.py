@@ -120,7 +120,7 @@ _BRACKETED = {
 }
 
 
-def _bracketed(name: str, summary: str, example: str) -> Function:
+def _bracketed(name: str, summary: str) -> Function:
     """The public function of a bracketing method."""
     find = _BRACKETED[name]
 
@@ -154,7 +154,6 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
             return root
         return root, report(root, found & opposite, iterations, calls, name)
 
-    public.__name__ = public.__qualname__ = name
     public.__doc__ = f"""{summary}
 
     The derivative is that of the root of the equation, by the implicit function theorem; of ``a``
@@ -190,7 +189,7 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
     >>> import numpy as np
     >>> from functrans import grad
     >>> from functrans.scipy.optimize import {name}
-    >>> {example}
+    >>> grad(lambda a: {name}(lambda x: x * x - a, 0.0, 2.0))(2.0)
     np.float64(0.353553391)
     """
     return within_traces(f"scipy.optimize:{name}")(public)
@@ -215,26 +214,14 @@ def said_of(found: Any, yes: str, no: str) -> str:
     return yes if value else no
 
 
-_EXAMPLE = "grad(lambda a: {}(lambda x: x * x - a, 0.0, 2.0))(2.0)"
-bisect = _bracketed("bisect", "A root in an interval, by bisection.", _EXAMPLE.format("bisect"))
-brentq = _bracketed(
-    "brentq", "A root in an interval, by Brent's method.", _EXAMPLE.format("brentq")
-)
+bisect = _bracketed("bisect", "A root in an interval, by bisection.")
+brentq = _bracketed("brentq", "A root in an interval, by Brent's method.")
 brenth = _bracketed(
-    "brenth",
-    "A root in an interval, by Brent's method with hyperbolic extrapolation.",
-    _EXAMPLE.format("brenth"),
+    "brenth", "A root in an interval, by Brent's method with hyperbolic extrapolation."
 )
-
-ridder = _bracketed(
-    "ridder",
-    "A root in an interval: that of Ridder's method, by Brent's.",
-    _EXAMPLE.format("ridder"),
-)
+ridder = _bracketed("ridder", "A root in an interval: that of Ridder's method, by Brent's.")
 toms748 = _bracketed(
-    "toms748",
-    "A root in an interval: that of Alefeld, Potra and Shi's method, by Brent's.",
-    _EXAMPLE.format("toms748"),
+    "toms748", "A root in an interval: that of Alefeld, Potra and Shi's method, by Brent's."
 )
 
 

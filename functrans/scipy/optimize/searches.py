@@ -68,7 +68,6 @@ def _search(name: str, summary: str) -> Function:
             message=said_of(success, "The search ended.", "The search was not successful."),
         )  # fmt: skip
 
-    public.__name__ = public.__qualname__ = name
     example = "[(-3.0, 3.0)]" if bounded else "[1.0]"
     seed = "" if name in ("direct", "shgo") else ", rng=0"
     public.__doc__ = f"""{summary}

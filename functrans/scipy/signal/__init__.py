@@ -3,10 +3,7 @@
 Functions that design filters, and others of `FROM_SOURCE`, run from SciPy's source.
 """
 
-from typing import Any
-
-from functrans.lazily import lazy as _lazy
-from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.signal.convolution import *  # noqa: F403
 from functrans.scipy.signal.convolution import __all__ as _convolution
 from functrans.scipy.signal.filters import *  # noqa: F403
@@ -22,12 +19,4 @@ from functrans.scipy.signal.spectra import __all__ as _spectra
 
 __all__ = [*_convolution, *_filters, *_responses, *_polyphase, *_roots, *_spectra]
 
-_scipy = _lazy("scipy:signal")
-
-
-def __getattr__(name: str) -> Any:
-    return _of_scipys("signal", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_scipy.resolve().__all__})
+__getattr__, __dir__ = _namespace("signal", __all__)

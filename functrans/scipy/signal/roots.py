@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans import numpy as ours
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, known
 from functrans.numpy.define import refuse
 from functrans.numpy.polynomials import divided
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.define import answers
-from functrans.scipy.source.reinterpret import by_source
+from functrans.scipy.source.reinterpret import NumpyWith, by_source
 from functrans.scipy.source.sections import decided
 
 __all__ = ["residue", "residuez", "unique_roots"]
@@ -53,19 +52,13 @@ def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> tuple[Any, An
     return np.stack(roots) if roots else p, np.array([len(group) for group in groups], int)
 
 
-class _Untrimmed:
-    """`functrans.numpy`, with remainders whose leading zeros, and their derivatives, are kept."""
-
-    @staticmethod
-    def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
-        quotient, remainder = divided(u, v)
-        return quotient, remainder[min(max(len(u) - len(v) + 1, 0), len(remainder) - 1) :]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(ours, name)
+def _untrimmed(u: Any, v: Any) -> tuple[Any, Any]:
+    """Polynomial division; leading zeros of the remainder, and their derivatives, are kept."""
+    quotient, remainder = divided(u, v)
+    return quotient, remainder[min(max(len(u) - len(v) + 1, 0), len(remainder) - 1) :]
 
 
-UNTRIMMED = _Untrimmed()
+UNTRIMMED = NumpyWith(polydiv=_untrimmed)
 
 
 def _expansion(name: str, variable: str) -> Any:
@@ -85,7 +78,6 @@ def _expansion(name: str, variable: str) -> Any:
             )
         return by_source(getattr(scipys.resolve(), name), (b, a, tol, rtype), {})
 
-    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Residues, poles and direct terms of ``b / a``, in powers of {variable}.
 
     Examples

@@ -13,8 +13,9 @@ import cmath
 import math
 import operator
 from collections.abc import Callable
+from functools import partialmethod
 from importlib import import_module
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ Function = Callable[..., Any]
 
 _OTHER = {
     "scipy.interpolate._cubic": lazy("functrans.scipy.interpolate.cubic:NAMES"),
-    "scipy.ndimage._filters": lazy("functrans.scipy.ndimage.kernels:NAMES"),
-    "scipy.ndimage._interpolation": lazy("functrans.scipy.ndimage.kernels:NAMES"),
-    "scipy.ndimage._measurements": lazy("functrans.scipy.ndimage.kernels:NAMES"),
-    "scipy.ndimage._ni_support": lazy("functrans.scipy.ndimage.kernels:NAMES"),
+    **{
+        f"scipy.ndimage.{name}": lazy("functrans.scipy.ndimage.kernels:NAMES")
+        for name in ("_filters", "_interpolation", "_measurements", "_ni_support")
+    },
     "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
     "scipy.signal._savitzky_golay": lazy("functrans.scipy.signal.fits:NAMES"),
     "scipy.signal._signaltools": lazy("functrans.scipy.signal.polyphase:NAMES"),
@@ -129,6 +130,13 @@ class _Globals(dict[str, Any]):
         else:
             value = _translated(value)
         return self.setdefault(name, value)
+
+
+class NumpyWith(SimpleNamespace):
+    """`functrans.numpy`, with other functions in the place of some."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ours, name)
 
 
 class _Module:
@@ -243,26 +251,17 @@ class _At:
     def __getitem__(self, index: Any) -> _At:
         return _At(self._x, index)
 
-    def _with(self, operation: Function, y: Any, copy: bool | None) -> Any:
+    def _with(self, operation: Function, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
         fixed = holds_tracer(y) and type(self._x) is np.ndarray
         x = ours.array(self._x) if copy or fixed else self._x
         x[self._index] = operation(x[self._index], y)
         return x
 
-    def set(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
-        return self._with(lambda old, new: new, y, copy)
-
-    def add(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
-        return self._with(operator.add, y, copy)
-
-    def subtract(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
-        return self._with(operator.sub, y, copy)
-
-    def multiply(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
-        return self._with(operator.mul, y, copy)
-
-    def divide(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
-        return self._with(operator.truediv, y, copy)
+    set = partialmethod(_with, lambda old, new: new)
+    add = partialmethod(_with, operator.add)
+    subtract = partialmethod(_with, operator.sub)
+    multiply = partialmethod(_with, operator.mul)
+    divide = partialmethod(_with, operator.truediv)
 
 
 _NAMES = {

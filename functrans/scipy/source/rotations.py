@@ -18,8 +18,9 @@ import numpy as np
 
 from functrans import numpy as ours
 from functrans.lazily import lazy
+from functrans.ops.arrays.shape import with_tracers
 from functrans.ops.elementwise.choice import select
-from functrans.scipy.entries import enter, with_tracers
+from functrans.scipy.entries import enter
 from functrans.scipy.source.reinterpret import module, reinterpreted
 from functrans.trace.tracer import Tracer
 

@@ -15,6 +15,7 @@ import numpy as np
 from functrans import numpy as ours
 from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.source.reinterpret import NumpyWith
 
 
 def decided(mask: Any) -> Any:
@@ -37,21 +38,16 @@ def _sorted(*keys: Any) -> Any:
     return np.array(sorted(range(len(keys[0])), key=cmp_to_key(compare)), int)
 
 
-class _Deciding:
-    """`functrans.numpy`, with functions that find elements by branching on their values."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(ours, name)
-
-    argmin = staticmethod(lambda x: _sorted(x)[0])
-    argsort = staticmethod(_sorted)
-    lexsort = staticmethod(lambda keys: _sorted(*keys[::-1]))
-    isreal = staticmethod(lambda x: decided(np.imag(x) == 0))
-    nonzero = staticmethod(lambda x: np.nonzero(decided(x)))
-    flatnonzero = staticmethod(lambda x: np.flatnonzero(decided(x)))
-    compress = staticmethod(
-        lambda condition, a, axis=None: ours.compress(decided(condition), a, axis)
-    )
+_DECIDING = NumpyWith(
+    argmin=lambda x: _sorted(x)[0],
+    argsort=_sorted,
+    lexsort=lambda keys: _sorted(*keys[::-1]),
+    isreal=lambda x: decided(np.imag(x) == 0),
+    nonzero=lambda x: np.nonzero(decided(x)),
+    flatnonzero=lambda x: np.flatnonzero(decided(x)),
+    compress=lambda condition, a, axis=None: ours.compress(decided(condition), a, axis),
+)
+"""Functions that find elements by branching on their values."""
 
 
 def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:
@@ -79,4 +75,4 @@ def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:
     return (above + below.conj()) / 2, np.real(z[real])
 
 
-NAMES = {"np": _Deciding(), "_cplxreal": _conjugate_pairs}
+NAMES = {"np": _DECIDING, "_cplxreal": _conjugate_pairs}

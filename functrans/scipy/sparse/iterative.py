@@ -128,7 +128,6 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
         )
         return (x if start is None else start + x), info
 
-    public.__name__ = public.__qualname__ = name
     public.__doc__ = f"""The solution of ``A x = b`` by {summary}.
 
     SciPy iterates, to its tolerances; the derivative is that of the solution, in ``b`` and in

@@ -24,7 +24,7 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers, double, quotient
-from functrans.scipy.entries import of_scipys
+from functrans.scipy.entries import namespace
 from functrans.trace.source import here
 
 __all__ = [
@@ -32,9 +32,7 @@ __all__ = [
     "euclidean", "mahalanobis", "minkowski", "pdist", "seuclidean", "sqeuclidean", "squareform",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    return of_scipys("spatial.distance", name)
+__getattr__, __dir__ = namespace("spatial.distance", __all__)
 
 
 # -- metrics along the last axis -------------------------------------------------------------------
@@ -148,7 +146,6 @@ def _of_vectors(name: str, doc: str) -> Callable[..., Any]:
                 raise ValueError("Input weights should be all non-negative")
         return _METRICS[name](one, other, *rest, **options)
 
-    distance.__name__ = distance.__qualname__ = name
     distance.__doc__ = doc
     return answers(f"scipy.spatial.distance:{name}")(distance)
 

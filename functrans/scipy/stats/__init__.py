@@ -10,7 +10,7 @@ from typing import Any
 
 from functrans.lazily import lazy
 from functrans.scipy.entries import enter as _enter
-from functrans.scipy.entries import of_scipys as _of_scipys
+from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.inside import all_refused as _all_refused
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
@@ -66,10 +66,11 @@ __all__ = [
 globals().update(_DISTRIBUTIONS | _all_refused("scipy.stats", _REFUSED))
 
 _stats = lazy("scipy:stats")
+_of_scipys, __dir__ = _namespace("stats", __all__)
 
 
 def __getattr__(name: str) -> Any:
-    found = _of_scipys("stats", name)
+    found = _of_scipys(name)
     is_distribution = hasattr(found, "logpdf") or hasattr(found, "logpmf")
     return _Untraced(name, found) if is_distribution and not isinstance(found, type) else found
 
@@ -119,7 +120,3 @@ def _of_frozen(name: str) -> Any:
 for _name in ("logpdf", "pdf"):
     _path = f"scipy.stats._multivariate:multivariate_normal_frozen.{_name}"
     _enter(_path, _of_frozen(_name))
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_stats.resolve().__all__})

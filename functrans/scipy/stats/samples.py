@@ -146,7 +146,6 @@ def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
 
         return Test(*callback(converted, out_types=types)(*plain))
 
-    function.__name__ = function.__qualname__ = name
     given = ", ".join(["[1.0, 4.0, 2.0]", "[2.0, 9.0, 3.0]"][:count])
     function.__doc__ = f"""{of}, and its p-value; their derivative is 0.
 

@@ -20,7 +20,7 @@ from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, where
 from functrans.loop.statements import Address, Buffer, Call, Statement, Store, load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
-from functrans.ops.compiled.statements import ensure, nest
+from functrans.ops.compiled.statements import ensure, nest, start_of
 
 INT = np.dtype(np.int32)
 
@@ -120,11 +120,6 @@ def own_part(at: Emission) -> None:
     at.compute(out, loops, range(len(loops)), (Element(loops, value),))
 
 
-def operations(eqn: Eqn, of_graph: object) -> int:
-    """The estimated operations of moving the operands and results in memory."""
-    return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
-
-
 def _message(eqn: Eqn, code: str) -> Message:
     form = _FORMS[eqn.primitive.name]
     return Message(form.kind, form.operation, code, eqn.params["engine"].key)
@@ -139,19 +134,15 @@ def _send(
     status = at.scratch("status", INT, (1,))
     arguments: tuple[Address | Scalar, ...] = (
         *(const(count, INT) for count in counts),
-        _first(x),
-        _first(out),
+        start_of(x),
+        start_of(out),
         *partners,
-        _first(status),
+        start_of(status),
     )
     call = Call(_message(at.eqn, code).symbol, arguments, (x,), (out, status))
     well = eq(load(status, (ZERO,)), const(0, INT))
     check = ensure(well, NOT_SENT)
     at.call((*before, call, check), uncounted=WORK, stack=(status,))
-
-
-def _first(one: Buffer) -> Address:
-    return Address(one, (ZERO,) * len(one.shape))
 
 
 class _Run(NamedTuple):

@@ -8,7 +8,6 @@ channels and features are contiguous in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -19,7 +18,7 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.compiled.statements import loop_or_body, nest, shared, vectorised
 from functrans.ops.convolution.compiled.accumulation import Accumulation, parts_of
 from functrans.ops.convolution.compiled.copies import (
     SIDE_BY_SIDE,
@@ -35,7 +34,6 @@ from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
     first_image,
-    for_each,
     loop_lanes,
     numbers,
     piece_at,
@@ -126,7 +124,7 @@ class _Accumulated:
                 return (*copies, *self._along_taps(here, start, size))
             return (*copies, *self._tiled(here, size))
 
-        return for_each(prod(axis.extent for axis in of.apart), group)
+        return loop_or_body("block", prod(axis.extent for axis in of.apart), group)
 
     def _as_one_block(self) -> None:
         """The sums as one block, divided among threads after both operands have been copied."""
@@ -139,9 +137,9 @@ class _Accumulated:
 
         start = first_image({axis.label: ZERO for axis in of.outer}, of.outer, of.images)
         copies = each_image(start, of.outer, of.images, copied)
-        self.at.call(_shared(copies), writes=(self.seen, self.given))
+        self.at.call(shared(copies), writes=(self.seen, self.given))
         tiles = self._tiled({}, size)
-        self.at.call(_shared(tiles), writes=(self.sums,))
+        self.at.call(shared(tiles), writes=(self.sums,))
 
     def _add_up(self) -> None:
         """Add the sums of all parts, in the order of the result's axes."""
@@ -324,8 +322,3 @@ class _Accumulated:
             lambda some: in_tiles(of.column.extent, of.height, lambda tile: one(tile, some)),
         )
         return nest([*places.values(), row], body)
-
-
-def _shared(body: Body) -> Body:
-    """Loops whose iterations are divided among threads."""
-    return tuple(replace(each, parallel=True) if isinstance(each, For) else each for each in body)

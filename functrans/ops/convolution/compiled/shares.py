@@ -25,14 +25,6 @@ def numbers(number: Scalar, axes: Sequence[Axis]) -> At:
     return found
 
 
-def for_each(number: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop over blocks."""
-    if number == 1:
-        return body(ZERO)
-    block = index("block", number)
-    return (For(block, ZERO, const(number, INDEX), body(block)),)
-
-
 def share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
     """A loop over a part of the blocks."""
     length = -(-number // part.attribute[2])

@@ -18,12 +18,13 @@ from functrans.ops.define import OperandRule
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.rounding import floor, trunc
-from functrans.ops.elementwise.special.distributions import (
+from functrans.ops.elementwise.special.incomplete import (
     beta_by_a,
     beta_by_b,
+    beta_density,
     gamma_by_order,
+    gamma_density,
 )
-from functrans.ops.elementwise.special.incomplete import beta_density, gamma_density
 from functrans.ops.elementwise.special.scipy import (
     negative,
     ordered,

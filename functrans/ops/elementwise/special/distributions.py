@@ -27,10 +27,10 @@ from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.errors import ndtri
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.special.incomplete import (
-    beta_density,
+    LOWER_BETA,
     betainc_n,
+    gamma_by_order,
     gamma_density,
-    gammainc_n,
 )
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
@@ -51,11 +51,6 @@ _P = reals(0.1, 0.9)
 _POSITIVE = reals(0.5, 5)
 
 # -- chi-squared and gamma -------------------------------------------------------------------------
-
-
-def gamma_by_order(a: Any, x: Any) -> Any:
-    return gammainc_n(a, x, n=1)
-
 
 _CHI_SQUARED = (
     lambda v, x: 0.5 * gamma_by_order(0.5 * v, 0.5 * x),
@@ -106,19 +101,8 @@ gdtria: Primitive = special(
 
 # -- beta ------------------------------------------------------------------------------------------
 
-
-def beta_by_a(a: Any, b: Any, x: Any) -> Any:
-    return betainc_n(a, b, x, n=1, m=0)
-
-
-def beta_by_b(a: Any, b: Any, x: Any) -> Any:
-    return betainc_n(a, b, x, n=0, m=1)
-
-
-_BETA = beta_by_a, beta_by_b, beta_density
-
-btdtria: Primitive = special("btdtria", [_P, _POSITIVE, _P], solved_for(0, *_BETA))
-btdtrib: Primitive = special("btdtrib", [_POSITIVE, _P, _P], solved_for(1, *_BETA))
+btdtria: Primitive = special("btdtria", [_P, _POSITIVE, _P], solved_for(0, *LOWER_BETA))
+btdtrib: Primitive = special("btdtrib", [_POSITIVE, _P, _P], solved_for(1, *LOWER_BETA))
 
 # -- F and Student's t, in the odds of the beta function's argument --------------------------------
 

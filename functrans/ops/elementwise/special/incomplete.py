@@ -70,7 +70,12 @@ gammainc_n: Primitive = computed(
     params=[{"n": 1}],
 )  # fmt: skip
 
-_LOWER_GAMMA = (lambda a, x: gammainc_n(a, x, n=1)), gamma_density
+
+def gamma_by_order(a: Any, x: Any) -> Any:
+    return gammainc_n(a, x, n=1)
+
+
+_LOWER_GAMMA = gamma_by_order, gamma_density
 _UPPER_GAMMA = tuple(map(negative, _LOWER_GAMMA))
 
 gammainc: Primitive = special(
@@ -142,21 +147,26 @@ betainc_n: Primitive = computed(
     params=[{"n": 1, "m": 0}],
 )  # fmt: skip
 
-_LOWER_BETA = (
-    lambda a, b, x: betainc_n(a, b, x, n=1, m=0),
-    lambda a, b, x: betainc_n(a, b, x, n=0, m=1),
-    beta_density,
-)
-_UPPER_BETA = tuple(map(negative, _LOWER_BETA))
+
+def beta_by_a(a: Any, b: Any, x: Any) -> Any:
+    return betainc_n(a, b, x, n=1, m=0)
+
+
+def beta_by_b(a: Any, b: Any, x: Any) -> Any:
+    return betainc_n(a, b, x, n=0, m=1)
+
+
+LOWER_BETA = beta_by_a, beta_by_b, beta_density
+_UPPER_BETA = tuple(map(negative, LOWER_BETA))
 
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT, *_LOWER_BETA, emit=_by_loops("beta:betainc")
+    "betainc", _SHAPES_AND_POINT, *LOWER_BETA, emit=_by_loops("beta:betainc")
 )
 betaincc: Primitive = special(
     "betaincc", _SHAPES_AND_POINT, *_UPPER_BETA, emit=_by_loops("beta:betaincc")
 )
 betaincinv: Primitive = special(
-    "betaincinv", _SHAPES_AND_POINT, solved_for(2, *_LOWER_BETA, quotient=ratio),
+    "betaincinv", _SHAPES_AND_POINT, solved_for(2, *LOWER_BETA, quotient=ratio),
     emit=_by_loops("beta_inverse:betaincinv"),
 )  # fmt: skip
 betainccinv: Primitive = special(

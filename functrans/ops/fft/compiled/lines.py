@@ -21,6 +21,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.pairs import Pair
+from functrans.ops.compiled.statements import loop_or_body
 from functrans.ops.fft.compiled.butterflies import butterfly, by
 from functrans.ops.fft.split import factors
 
@@ -158,7 +159,7 @@ class Lines(NamedTuple):
         """A loop over independent butterflies."""
         if self.shared:
             return vector_loop(name, extent, self.lanes, body)
-        return loop(name, extent, body)
+        return loop_or_body(name, extent, body)
 
     def _taken(self, memory: Parts, read: Read | None, number: Scalar, line: Scalar) -> Pair:
         return read(number, line) if read else memory.load(self.place(number, line))
@@ -196,14 +197,6 @@ def stored(results: Iterable[Stored]) -> Body:
         for each, name in zip(found, names, strict=True)
     ]
     return (Let(tuple(part for name in names for part in name), tuple(values)), *stores)
-
-
-def loop(name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop, or its body alone for a single iteration."""
-    if extent == 1:
-        return body(ZERO)
-    i = index(name, extent)
-    return (For(i, ZERO, const(extent, INDEX), body(i)),)
 
 
 def vector_loop(name: str, extent: int, lanes: int, body: Callable[[Scalar], Body]) -> Body:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from functrans.loop.statements import Buffer, For, Store, load
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.pairs import Pair
+from functrans.ops.compiled.statements import shared
 from functrans.ops.fft.compiled.lines import Parts, Stored, stored, vector_loop
 from functrans.vecmath.turns import turn
 
@@ -33,7 +33,7 @@ class Tables:
             body = vector_loop(
                 "k", points, self.lanes, lambda k: self._point(table, (k,), k, points)
             )
-            self.at.call(_shared(body), writes=table)
+            self.at.call(shared(body), writes=table)
             return table
 
         return self.at.shared((Tables, self.dtype, points), make)
@@ -48,7 +48,7 @@ class Tables:
                 "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
             )
             if self.at.target.lanes_are_threads:
-                body = _shared(body)
+                body = shared(body)
             loop = For(j, ZERO, const(rows, INDEX), body, parallel=True)
             self.at.call((loop,), writes=table)
             return table
@@ -78,8 +78,3 @@ class Tables:
     ) -> Body:
         point = Pair(*(convert(part, self.dtype) for part in turn(numerator, steps)))
         return stored([Stored(table, position, point)])
-
-
-def _shared(body: Body) -> Body:
-    """The statements, of which a loop is parallel."""
-    return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)

@@ -16,10 +16,11 @@ from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import not_differentiable
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.ops.arrays.shape import with_extent
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.complex_numbers import interleaved, joined
-from functrans.ops.fft.fourier import half, with_extent
+from functrans.ops.fft.fourier import half
 from functrans.ops.samples import cases
 
 Sort = Literal["c2c", "r2c", "c2r"]

@@ -101,10 +101,6 @@ def cotangent(at: Emission) -> None:
     )  # fmt: skip
 
 
-def _for_tiles(rule: Substitution, tile: Scalar, first: Scalar, body: Body) -> For:
-    return For(tile, ZERO, rule.tile_count(first), body)
-
-
 # -- the factor ------------------------------------------------------------------------------------
 
 
@@ -143,7 +139,7 @@ def _factors_of_block(
     other, column = others.indices
     far = others.each(other, (others.vectors(column, solved(others, other, column)),))
     body = (from_it_on.each(panel, (subtracted,)), *lets, *stores, near, far)
-    return _for_tiles(rule, tile, first, body)
+    return rule.for_tiles(tile, first, body)
 
 
 def _factor_of_tile(rows: Rows) -> tuple[Body, Rows]:
@@ -214,7 +210,7 @@ def _cotangents_of_block(rule: Substitution, panels: Panels, block: Panels, firs
         *lets,
         *stores,
     )
-    return (_for_tiles(rule, tile, first, body),)
+    return (rule.for_tiles(tile, first, body),)
 
 
 def _cotangent_of_tile(

@@ -101,9 +101,9 @@ class Substitution:
         tile, base = self.tiles(first)
         own = self.tile(base)
         subtracted = self.subtracted(own, panels, panel, base, start, minimum(start + depth, first))
-        before = self._for_tiles(tile, first, (*own.lets, subtracted))
+        before = self.for_tiles(tile, first, (*own.lets, subtracted))
         steps = self.solved_tile(own, panels, panel, lane, base, first)
-        within = self._for_tiles(tile, first, (*own.lets, panels.vectors(lane, steps)))
+        within = self.for_tiles(tile, first, (*own.lets, panels.vectors(lane, steps)))
         return (
             For(stretch, ZERO, self.simplify(stretches), (panels.each(panel, (before,)),)),
             panels.each(panel, (within,)),
@@ -159,13 +159,11 @@ class Substitution:
         tile = index("tile", self.limits.block // self.height)
         return tile, self.simplify(first + tile * self.height)
 
-    def _for_tiles(self, tile: Scalar, first: Scalar, body: Body) -> For:
-        return For(tile, ZERO, self.tile_count(first), body)
-
-    def tile_count(self, first: Scalar) -> Scalar:
-        """The number of tiles of a block."""
+    def for_tiles(self, tile: Scalar, first: Scalar, body: Body) -> For:
+        """A loop over the tiles of a block."""
         left = idiv(self.n - first + (self.height - 1), self.height)
-        return self.simplify(minimum(left, self.limits.block // self.height))
+        count = self.simplify(minimum(left, self.limits.block // self.height))
+        return For(tile, ZERO, count, body)
 
 
 def by_columns(panels: Panels, limits: Elimination, unit_diagonal: bool = False) -> Substitution:

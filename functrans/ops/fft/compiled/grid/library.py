@@ -6,10 +6,11 @@ from math import prod
 
 import numpy as np
 
-from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Address, Buffer, Call
+from functrans.loop.statements import Address, Call
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import start_of
 
 COMPLEX = {np.dtype(np.float32): "c", np.dtype(np.float64): "z"}
 REAL = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
@@ -24,14 +25,10 @@ def emit(at: Emission) -> None:
     shape = x.extents if sort == "r2c" else x.extents[:-1]
     sizes = (prod(shape[:axis]), points, prod(shape[axis + 1 :]))
     given: list[Address | Scalar | bytes] = [const(size, INDEX) for size in sizes]
-    given += [_start(x), _start(y)]
+    given += [start_of(x), start_of(y)]
     if sort == "c2c":
         symbol = COMPLEX[x.dtype] + "fft"
         given.insert(0, b"I" if params["inverse"] else b"F")
     else:
         symbol = REAL[x.dtype] + ("rfft" if sort == "r2c" else "irfft")
     at.call((Call(symbol, tuple(given), (x,), (y,)),))
-
-
-def _start(memory: Buffer) -> Address:
-    return Address(memory, (ZERO,) * len(memory.shape))

@@ -8,10 +8,11 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.types import is_bfloat16
-from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import const
-from functrans.loop.statements import Address, Buffer, Call
+from functrans.loop.statements import Call
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import start_of
 from functrans.ops.linalg.compiled.blas import (
     DOUBLE,
     SINGLE,
@@ -71,20 +72,16 @@ def emit(at: Emission) -> None:
         int32(rows),
         int32(summed),
         const(1, scalar),
-        _start(y),
+        start_of(y),
         int32(right.leading),
         const(apart[1], INDEX),
-        _start(x),
+        start_of(x),
         int32(left.leading),
         const(apart[0], INDEX),
         const(0, scalar),
-        _start(target),
+        start_of(target),
         int32(columns),
         const(rows * columns, INDEX),
         int32(prod(eqn.inputs[0].aval.shape[i] for i in sides(eqn)[0].batch)),
     )
     at.call((Call(routine, arguments, (x, y), (target,)),), pulled=True)
-
-
-def _start(one: Buffer) -> Address:
-    return Address(one, (ZERO,) * len(one.shape))
