@@ -96,6 +96,7 @@ OF_EVERY_CLASS = frozenset({
     "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__qualname__",
     "__abstractmethods__", "_abc_impl", "__parameters__", "__orig_bases__", "__firstlineno__",
     "__static_attributes__", "__slots__", "__dataclass_fields__", "__dataclass_params__",
+    "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__",
 })  # fmt: skip
 
 

@@ -108,8 +108,8 @@ def eig(a: Any) -> Any:
     Returns
     -------
     eigenvalues : array of shape (..., M)
-        Complex. As in NumPy, they are real if ``a`` is real and all of them are known to be real;
-        they are not known under `jit` and `vmap`.
+        Complex. As in NumPy before 2.5, which has them complex, they are real if ``a`` is real and
+        all of them are known to be real; they are not known under `jit` and `vmap`.
     eigenvectors : array of shape (..., M, M)
         As columns of length 1, whose largest components are real.
 
@@ -122,13 +122,13 @@ def eig(a: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from functrans import grad
-    >>> grad(lambda a: np.linalg.eig(a).eigenvalues[0])(np.array([[1.0, 1.0], [0.0, 3.0]]))
+    >>> grad(lambda a: np.linalg.eig(a).eigenvalues[0].real)(np.array([[1.0, 1.0], [0.0, 3.0]]))
     array([[ 1. ,  0. ],
            [-0.5,  0. ]])
     """
     x = array(a)
     values, vectors = eig_p(x)
-    if are_known_real(x, values):
+    if _REAL_IF_KNOWN and are_known_real(x, values):
         values, vectors = real(values), real(vectors)
     return EigResult(values, vectors)
 
@@ -136,9 +136,16 @@ def eig(a: Any) -> Any:
 @answers(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     """The eigenvalues of square matrices; see `eig`."""
-    x = array(a)
-    values = eig_p(x)[0]
-    return real(values) if are_known_real(x, values) else values
+    values = eig_p(array(a))[0]
+    return real_if_known(a, values) if _REAL_IF_KNOWN else values
+
+
+_REAL_IF_KNOWN = np.lib.NumpyVersion(np.__version__) < "2.5.0.dev0"
+
+
+def real_if_known(a: Any, values: Any) -> Any:
+    """The eigenvalues of a matrix, or their real parts if it is real and they are known to be."""
+    return real(values) if are_known_real(array(a), values) else values
 
 
 def are_known_real(x: Any, values: Any) -> bool:

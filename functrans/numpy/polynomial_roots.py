@@ -11,7 +11,7 @@ from functrans.ir.types import is_complex
 from functrans.numpy.arrays import astype, inexact, known, with_axes
 from functrans.numpy.contraction import outer
 from functrans.numpy.creation import vander
-from functrans.numpy.decompositions import eigvals
+from functrans.numpy.decompositions import eigvals, real_if_known
 from functrans.numpy.define import answers
 from functrans.numpy.linalg import lstsq
 from functrans.numpy.reductions import sum
@@ -64,7 +64,8 @@ def roots(p: Any) -> Any:
     if x.size < 2:
         return last if not is_complex(x.dtype) else zeros((behind,), np.float64)
     rest = np.eye(x.size - 2, x.size - 1, dtype=x.dtype)
-    found = eigvals(above(expand_axes(-x[1:] / x[0], (0,)), rest))
+    companion = above(expand_axes(-x[1:] / x[0], (0,)), rest)
+    found = real_if_known(companion, eigvals(companion))
     return concatenate([found, astype(last, found.dtype)], axis=0) if behind else found
 
 

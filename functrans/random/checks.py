@@ -237,15 +237,14 @@ def _positional(
 def _with_common_entries(doc: str | None, has_parameters: bool, kind: _Kind) -> str | None:
     if doc is None:  # python -OO
         return None
-    head, line, rest = doc.partition("    ----------")
+    # since Python 3.13, docstrings that are literals come without their indentation
+    head, line, rest = inspect.cleandoc(doc).partition("\n----------")
     entries, _, rest = rest.partition("\n\n")
-    entries, _, about = entries.partition("\n    dtype : dtype\n")
+    entries, _, about = entries.partition("\ndtype : dtype\n")
     shape = f", optional{_BY_DEFAULT}" if has_parameters else ""
-    key = "    key : array of shape (2,), uint32"
-    common = (
-        f"    shape : tuple of int{shape}\n    dtype : dtype\n{about or f'        {kind.called}.'}"
-    )
+    key = "key : array of shape (2,), uint32"
+    common = f"shape : tuple of int{shape}\ndtype : dtype\n{about or f'    {kind.called}.'}"
     return f"{head}{line}\n{key}{entries}\n{common}\n\n{rest}"
 
 
-_BY_DEFAULT = "\n        By default that to which the parameters broadcast; they broadcast to it."
+_BY_DEFAULT = "\n    By default that to which the parameters broadcast; they broadcast to it."

@@ -70,10 +70,17 @@ def leave(trace: Trace) -> None:
 
 
 def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:
-    properties = {name: _property(module, name, value) for name, value in ours.items()}
+    own = type(module)
+    # Python 3.14 reads attributes from the dict of any module whose type looks them up as modules
+    # do. So this type looks them up as other objects do, and as a module what is then missing.
+    properties: dict[str, Any] = {
+        "__getattribute__": object.__getattribute__,
+        "__getattr__": own.__getattribute__,
+    }
+    properties |= {name: _property(module, name, value) for name, value in ours.items()}
     for name in protocols.imported_when_read.get(module, ()):
         properties[name] = _submodule(module, name)
-    return type(module.__name__, (type(module),), properties)
+    return type(module.__name__, (own,), properties)
 
 
 def _property(module: ModuleType, name: str, ours: Any) -> property:

@@ -195,5 +195,5 @@ def test_arguments_by_name():
 def test_common_parameters_are_in_each_docstring():
     for function in (random.beta, random.bits, random.normal, random.poisson, random.gumbel):
         names = list(inspect.signature(function).parameters)
-        entries = re.findall(r"^    ([a-z, ]+) : ", function.__doc__, re.MULTILINE)
+        entries = re.findall(r"^([a-z, ]+) : ", function.__doc__, re.MULTILINE)
         assert ", ".join(entries) == ", ".join(names)
