@@ -91,6 +91,8 @@ def of_builtin() -> str:
     """The suggested replacement of a builtin that the user's code calls; empty for other code."""
     frame = user_frame()
     node = None if frame is None else _expression(frame)[0]
+    if frame is not None and isinstance(node, ast.Name):
+        node = _call_of(frame)
     if frame is None or not isinstance(node, ast.Call) or node.keywords:
         return ""
     function = _value(node.func, frame)
@@ -123,19 +125,38 @@ def purpose() -> str:
 
 def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     """The expression that a frame's instruction computes or stores into, and whether it stores."""
-    code = frame.f_code
-    first, last, start, end = bytecode.positions_at(frame)
     stores = bytecode.operation_at(frame) in bytecode.STORES_ITEM
+    return _written_at(frame.f_code.co_filename, *bytecode.positions_at(frame)), stores
+
+
+def _call_of(frame: FrameType) -> ast.Call | None:
+    """The call of the function whose name a frame's instruction stands for.
+
+    Since Python 3.14, ``any`` and ``all`` of a generator are loops in the calling function.
+    """
+    code, at = frame.f_code, bytecode.positions_at(frame)
+    longer = {each for each in code.co_positions() if each[::2] == at[::2] and None not in each}
+    for each in sorted(longer, key=lambda one: (one[1], one[3])):
+        node = _written_at(code.co_filename, *each)
+        if isinstance(node, ast.Call):
+            return node
+    return None
+
+
+def _written_at(
+    file: str, first: int | None, last: int | None, start: int | None, end: int | None
+) -> ast.expr | None:
+    """The expression between two places of a file."""
     if first is None or last is None or start is None or end is None:
-        return None, stores
-    lines = [linecache.getline(code.co_filename, n).encode() for n in range(first, last + 1)]
+        return None
+    lines = [linecache.getline(file, n).encode() for n in range(first, last + 1)]
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
     try:
         (statement,) = parsed(b"(" + b"".join(lines) + b")")
     except (SyntaxError, ValueError):  # the file has changed
-        return None, stores
-    return statement.value if isinstance(statement, ast.Expr) else None, stores
+        return None
+    return statement.value if isinstance(statement, ast.Expr) else None
 
 
 def _is_product(node: ast.expr | None) -> bool:

@@ -61,7 +61,9 @@ def test_the_result_is_a_number_like_pythons():
     ],
 )
 def test_what_math_refuses_is_refused_where_it_is_known(function, error):
-    with pytest.raises(error, match=r"math (domain|range) error"):
+    with pytest.raises(error) as maths:
+        function(-1.0)
+    with pytest.raises(error, match=str(maths.value)):
         grad(function)(-1.0)
     assert not np.isfinite(jit(function)(-1.0))
 

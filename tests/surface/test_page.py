@@ -27,4 +27,5 @@ def test_a_function_does_what_the_page_says(namespace, name):
 @pytest.mark.parametrize("namespace", namespaces(), ids=lambda n: n.NAME)
 def test_the_tables_name_functions_that_there_are(namespace):
     named = {name for table in tables(namespace).values() for name in table}
-    assert named | set(namespace.NO_ARRAYS.split()) <= set(namespace.public())
+    removed = {"row_stack"}  # by NumPy 2.5
+    assert (named | set(namespace.NO_ARRAYS.split())) - removed <= set(namespace.public())

@@ -1,6 +1,7 @@
 """The patched module `numpy` during a trace: user code gets our functions, other code NumPy's."""
 
 import inspect
+import math
 import pickle
 import subprocess
 import sys
@@ -42,6 +43,21 @@ def is_restored():
 def restored():
     yield
     assert is_restored()
+
+
+@pytest.mark.parametrize("module", [math, np, np.linalg])
+def test_attributes_are_looked_up_though_the_interpreter_has_specialised_the_code(module):
+    """Python 3.14 reads them from a module's dict where code has run before."""
+    scope = {"module": module}
+    name = {math: "sqrt", np: "sqrt", np.linalg: "det"}[module]
+    exec(compile(f"def f(x): return module.{name}(x)", "users.py", "exec"), scope)
+    x = 4.0 if module is math else np.full((1, 1), 4.0)
+    for _ in range(20):
+        expected = scope["f"](x)
+    for _ in range(20):
+        assert jit(lambda x: scope["f"](x))(x) == expected
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'sine'"):
+        jit(lambda x: module.sine(x))(x)
 
 
 # -- what works ------------------------------------------------------------------------------------

