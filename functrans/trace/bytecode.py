@@ -234,6 +234,18 @@ def positions_at(frame: FrameType) -> tuple[int | None, int | None, int | None, 
     return next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
 
 
+def positions_from_there(frame: FrameType) -> list[Any]:
+    """The positions of all instructions that begin where the current one does, the shortest first.
+
+    As those of `positions_at`; unknown ones are left out.
+    """
+    first, _, start, _ = positions_at(frame)
+    known: set[Any] = {each for each in frame.f_code.co_positions() if None not in each}
+    return sorted(
+        (each for each in known if each[::2] == (first, start)), key=lambda each: each[1::2]
+    )
+
+
 def is_formatting(frame: FrameType) -> bool:
     """Whether a frame executes ``%``, which formats a string if C code requests a float."""
     at = frame.f_lasti

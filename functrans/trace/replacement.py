@@ -134,10 +134,8 @@ def _call_of(frame: FrameType) -> ast.Call | None:
 
     Since Python 3.14, ``any`` and ``all`` of a generator are loops in the calling function.
     """
-    code, at = frame.f_code, bytecode.positions_at(frame)
-    longer = {each for each in code.co_positions() if each[::2] == at[::2] and None not in each}
-    for each in sorted(longer, key=lambda one: (one[1], one[3])):
-        node = _written_at(code.co_filename, *each)
+    for each in bytecode.positions_from_there(frame):
+        node = _written_at(frame.f_code.co_filename, *each)
         if isinstance(node, ast.Call):
             return node
     return None

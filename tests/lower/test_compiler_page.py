@@ -117,6 +117,10 @@ def page():
         'empty assembly code (`call i64 asm "", "=r,0"`). So LLVM computes the addresses as they '
         "are written, and does not look for induction variables for them, which took up to two "
         "thirds of its time.\n",
+        "Loops of a kernel that are equal but for buffers, sizes and other numbers become one "
+        "function of its module, which the kernel calls (procedural abstraction, "
+        "`functrans/loop/repetition.py`): the passes of the Fourier transforms in the body of a "
+        "loop over time steps are compiled once.\n",
         "## Running\n\nA program is called with the addresses of its arrays "
         "(`functrans/run/call/`). Threads share the outermost loops of its kernels "
         "(`functrans/run/threads/`). Products and decompositions without a kernel of their own "
