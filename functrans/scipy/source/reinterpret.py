@@ -54,8 +54,12 @@ _WITH_PRIVATE_KEYWORDS = {"scipy.stats._stats_py": ("kurtosis", "kurtosistest", 
 
 _check_policy = lazy("functrans.scipy.stats.slices:check_policy")
 
-_ARRAYS = "scipy._lib.array_api_compat.numpy"
-_AS_THEY_ARE = ("scipy._lib.array_api_compat", "scipy.special", "scipy.optimize")
+_AS_THEY_ARE = (
+    "scipy._lib.array_api_compat",  # of SciPy before 1.18
+    "scipy._external.array_api_compat",
+    "scipy.special",
+    "scipy.optimize",
+)
 
 
 def reinterpreted(function: Any) -> Any:
@@ -177,7 +181,7 @@ def _translated(value: Any) -> Any:
 
 
 def _of_module(value: ModuleType) -> Any:
-    if value is np or value.__name__ == _ARRAYS:
+    if value is np or value.__name__.endswith(".array_api_compat.numpy"):
         return ours
     if value is np.linalg:
         return ours.linalg
