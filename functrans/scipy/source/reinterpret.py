@@ -75,7 +75,9 @@ def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         _check_policy(function.__name__, args, kwargs)
     try:
         return reinterpreted(function)(*args, **kwargs)
-    except NotImplementedError as error:
+    except (NotImplementedError, ValueError) as error:
+        if isinstance(error, ValueError) and "lazy arrays" not in str(error):
+            raise
         raise UnsupportedNumPyError(
             f"scipy's {function.__name__} of traced values{here()}: {error}"
         ) from error
@@ -138,6 +140,8 @@ class _Globals(dict[str, Any]):
 
 class NumpyWith(SimpleNamespace):
     """`functrans.numpy`, with other functions in the place of some."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # SciPy remembers what it asks of namespaces
 
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
