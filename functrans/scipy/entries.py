@@ -145,7 +145,7 @@ def enter_class(
         except SLIPS as error:
             raise_theirs(error, type(self), args, kwargs)
             raise
-        # SciPy's properties are those of an inner object, converted to the arguments' type of arrays
+        # SciPy's properties convert those of an inner object to the arguments' type of arrays
         vars(self).update({_TRACED: made_of, "_delegate_to": made_of, "_xp": _OF_TRACED})
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):

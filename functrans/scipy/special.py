@@ -277,7 +277,7 @@ def _spherical(name: str, kind: str, keeps_float32: bool = False) -> Any:
         given = array(z)
         z = double(given)
         result = spherical.slopes[name](n, z) if derivative else from_order(n, z)
-        is_narrow = given.dtype == np.float32 or given.dtype == np.float16 and since_1_18()
+        is_narrow = given.dtype == np.float32 or (given.dtype == np.float16 and since_1_18())
         return astype(result, np.dtype(np.float32)) if keeps_float32 and is_narrow else result
 
     function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.

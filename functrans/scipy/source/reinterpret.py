@@ -141,10 +141,11 @@ class _Globals(dict[str, Any]):
 class NumpyWith(SimpleNamespace):
     """`functrans.numpy`, with other functions in the place of some."""
 
-    __eq__, __hash__ = object.__eq__, object.__hash__  # SciPy remembers what it asks of namespaces
-
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)  # SciPy remembers what it asks of namespaces
 
 
 class _Module:
