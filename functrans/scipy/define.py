@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array
 from functrans.numpy.define import numpy_name, traced_form
@@ -72,6 +73,15 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
     return enter
 
 
+_version = lazy("scipy:__version__")
+
+
+@cached(1)
+def since_1_18() -> bool:
+    """Whether this SciPy is 1.18 or newer, which computes more in single precision."""
+    return bool(np.lib.NumpyVersion(_version.resolve()) >= "1.18.0.dev0")
+
+
 def quotient(a: Any, b: Any, at_zero: float) -> Any:
     """``a / b``, or a constant where ``b`` is 0."""
     nothing = b == 0
@@ -82,3 +92,9 @@ def double(x: Any) -> Any:
     """An array in double precision, in which SciPy computes some functions."""
     found = array(x)
     return astype(found, np.result_type(dtype_of(found.dtype), np.float64))
+
+
+def single_or_double(*operands: Any) -> np.dtype[Any]:
+    """The dtype in which SciPy computes functions of degrees: since 1.18, single precision too."""
+    narrowest = np.float32 if since_1_18() else np.float64
+    return np.result_type(narrowest, *(dtype_of(array(x).dtype) for x in operands))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from operator import attrgetter
-from types import BuiltinFunctionType, FrameType, FunctionType, MappingProxyType
+from types import BuiltinFunctionType, FrameType, FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 from functrans.ir.on_device import callers, holds_device
@@ -114,6 +114,7 @@ def take_the_place(name: str, namespace: bool = True) -> None:
 
 
 _TRACED = "_of_traced_values"
+_OF_TRACED = SimpleNamespace(asarray=lambda x: x)
 
 
 def enter_class(
@@ -144,12 +145,12 @@ def enter_class(
         except SLIPS as error:
             raise_theirs(error, type(self), args, kwargs)
             raise
-        vars(self)[_TRACED] = made_of
+        # SciPy's properties convert those of an inner object to the arguments' type of arrays
+        vars(self).update({_TRACED: made_of, "_delegate_to": made_of, "_xp": _OF_TRACED})
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):
-                # SciPy's property converts its value to the array type of the arguments
-                setattr(self, f"_{name}", value)
-                self._asarray = lambda x: x
+                setattr(self, f"_{name}", value)  # where SciPy before 1.18 keeps the value
+                self._asarray = _OF_TRACED.asarray
             elif not name.startswith("_"):
                 setattr(self, name, value)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import complex_dtype
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.special import orthogonal, spherical
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, single_or_double
 from functrans.scipy.entries import enter
 
 __all__ = [
@@ -45,13 +46,13 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
     degrees = known(n)
     if degrees is not None and (degrees < 0).any():
         raise ValueError(f"scipy.special.legendre_p: a degree is not negative; got {degrees.min()}")
-    z = double(z)
+    dtype, z = single_or_double(z), double(z)
     values = [orthogonal.eval_legendre(n, z)]
     factor = 1.0
     for k in range(1, diff_n + 1):
         factor *= 2 * k - 1
         values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
-    return stack(values)
+    return stack(values).astype(dtype)
 
 
 @answers("scipy.special:legendre_p_all")
@@ -95,7 +96,8 @@ def assoc_legendre_p(
     kind = "normed" if norm else "assoc"
     names = f"{kind}_legendre_p", f"{kind}_legendre_p_slope"
     values = [getattr(spherical, name)(n, m, double(z)) for name in names]
-    return _first_only("scipy.special.assoc_legendre_p", diff_n, values)
+    found = _first_only("scipy.special.assoc_legendre_p", diff_n, values)
+    return found.astype(single_or_double(z))
 
 
 @answers("scipy.special:sph_legendre_p")
@@ -130,7 +132,8 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     _check_integers("sph_harm_y", n, m)
     if diff_n:
         refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
-    return spherical.sph_legendre_p(n, m, double(theta)) * exp(1j * (m * double(phi)))
+    found = spherical.sph_legendre_p(n, m, double(theta)) * exp(1j * (m * double(phi)))
+    return found.astype(complex_dtype(single_or_double(theta, phi)))
 
 
 # -- dispatch of SciPy's MultiUFunc objects --------------------------------------------------------

@@ -25,7 +25,7 @@ from functrans.ops.elementwise.special import bessel as _bessel
 from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, since_1_18
 from functrans.scipy.entries import namespace
 from functrans.scipy.inside import refuse_options, refused
 from functrans.scipy.polynomials import (
@@ -277,8 +277,8 @@ def _spherical(name: str, kind: str, keeps_float32: bool = False) -> Any:
         given = array(z)
         z = double(given)
         result = spherical.slopes[name](n, z) if derivative else from_order(n, z)
-        is_narrow = keeps_float32 and given.dtype == np.float32
-        return astype(result, given.dtype) if is_narrow else result
+        is_narrow = given.dtype == np.float32 or (given.dtype == np.float16 and since_1_18())
+        return astype(result, np.dtype(np.float32)) if keeps_float32 and is_narrow else result
 
     function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.
 

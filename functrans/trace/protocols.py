@@ -83,7 +83,7 @@ def apply_ufunc(
                         inputs = tuple(_array_of(x) for x in inputs)
                         break
                 if name in _SCIPYS_TOO and ufunc is not getattr(np, name):
-                    inputs = tuple(_widened(x) for x in inputs)
+                    inputs = tuple(_widened(x, ufunc) for x in inputs)
                 if kwargs:
                     return _apply_with_keywords(ufunc, operation, inputs, kwargs)
                 return strengthened(operation(*inputs))
@@ -108,12 +108,13 @@ def name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
 
 
 _SCIPYS_TOO = frozenset(("cbrt", "exp2", "expm1", "log1p"))
-"""Ufuncs of NumPy of which SciPy has its own, which compute narrow dtypes in float64."""
+"""Ufuncs of NumPy of which SciPy has its own, which compute narrow dtypes in wider ones."""
 
 
-def _widened(x: Any) -> Any:
-    narrow = hasattr(x, "dtype") and x.dtype.itemsize < 4
-    return operators["astype"](x, np.dtype(np.float64)) if narrow else x
+def _widened(x: Any, scipys: np.ufunc) -> Any:
+    if not hasattr(x, "dtype") or x.dtype.itemsize >= 4:
+        return x
+    return operators["astype"](x, scipys.resolve_dtypes((x.dtype, None))[0])
 
 
 def _array_of(x: Any) -> Any:

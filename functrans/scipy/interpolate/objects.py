@@ -83,6 +83,7 @@ def _barycentric(scipys: Any) -> BarycentricInterpolator:
 
 _CLASSES: dict[type, tuple[str, Callable[[Any], Any]]] = {
     PPoly: ("__call__ derivative antiderivative integrate roots solve", _ppoly),
+    BPoly: ("__call__", _ppoly),
     CubicSpline: ("", _ppoly),
     CubicHermiteSpline: ("", _ppoly),
     PchipInterpolator: ("", _ppoly),

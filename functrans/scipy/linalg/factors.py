@@ -35,7 +35,7 @@ from functrans.ops.linalg.matrices import (
 from functrans.ops.linalg.qr import pivots_p, qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, since_1_18
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "diagsvd", "ldl", "lu", "lu_factor", "lu_solve",
@@ -68,11 +68,15 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cho_factor)
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """The Cholesky factor for `cho_solve`; the values of the other triangle are undefined."""
+    """The Cholesky factor for `cho_solve`; the values of the other triangle are undefined.
+
+    They are those of this SciPy: 0 since version 1.18, before that those of ``a``.
+    """
     x = inexact(a)
-    return ops.cholesky(x, upper=not lower) + triangle(
-        x, lower=not lower, unit_diagonal=True
-    ), bool(lower)
+    factor = ops.cholesky(x, upper=not lower)
+    if not since_1_18():
+        factor = factor + triangle(x, lower=not lower, unit_diagonal=True)
+    return factor, bool(lower)
 
 
 @answers(scipy.linalg.cho_solve)

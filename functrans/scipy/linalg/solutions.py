@@ -27,7 +27,7 @@ from functrans.ops.linalg.matrices import (
 from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p
 from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, since_1_18
 from functrans.scipy.linalg.factors import cho_solve
 from functrans.scipy.linalg.structured import together
 from functrans.trace.source import here
@@ -190,9 +190,9 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
     dtype = common_dtype(matrix, right)
     cutoff = float(np.finfo(dtype).eps) if cond is None else cond
     x, residues, rank, values = fnp.linalg.lstsq(matrix, right, cutoff)
-    if not residues.size:
+    if not residues.size or since_1_18():
         residues = astype(residues, dtype)
-    elif right.ndim == 1:
+    if residues.size and right.ndim == 1:
         residues = residues[0]
     return x, residues, astype(rank, np.int64), values
 

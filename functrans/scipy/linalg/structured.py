@@ -17,7 +17,7 @@ from functrans.ops.linalg.matrices import above, adjoint, broadcast_leading, pro
 from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, since_1_18
 from functrans.trace.source import here
 
 __all__ = [
@@ -112,7 +112,8 @@ def fiedler_companion(a: Any) -> Any:
     """Pentadiagonal (Fiedler) companion matrices of polynomials, from their coefficients."""
     x = array(a)
     if x.shape[-1] < 2:
-        return fnp.zeros((*x.shape[:-1], 0), x.dtype)
+        empty = (0, 0) if x.shape[-1] and since_1_18() else (0,)
+        return fnp.zeros((*x.shape[:-1], *empty), x.dtype)
     coefficients = x / x[..., :1]
     n = x.shape[-1] - 1
     i, j = _positions(n, n)

@@ -54,8 +54,12 @@ _WITH_PRIVATE_KEYWORDS = {"scipy.stats._stats_py": ("kurtosis", "kurtosistest", 
 
 _check_policy = lazy("functrans.scipy.stats.slices:check_policy")
 
-_ARRAYS = "scipy._lib.array_api_compat.numpy"
-_AS_THEY_ARE = ("scipy._lib.array_api_compat", "scipy.special", "scipy.optimize")
+_AS_THEY_ARE = (
+    "scipy._lib.array_api_compat",  # of SciPy before 1.18
+    "scipy._external.array_api_compat",
+    "scipy.special",
+    "scipy.optimize",
+)
 
 
 def reinterpreted(function: Any) -> Any:
@@ -71,7 +75,9 @@ def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         _check_policy(function.__name__, args, kwargs)
     try:
         return reinterpreted(function)(*args, **kwargs)
-    except NotImplementedError as error:
+    except (NotImplementedError, ValueError) as error:
+        if isinstance(error, ValueError) and "lazy arrays" not in str(error):
+            raise
         raise UnsupportedNumPyError(
             f"scipy's {function.__name__} of traced values{here()}: {error}"
         ) from error
@@ -138,6 +144,9 @@ class NumpyWith(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)  # SciPy remembers what it asks of namespaces
+
 
 class _Module:
     """A SciPy module whose attributes are read from its translated globals."""
@@ -177,7 +186,7 @@ def _translated(value: Any) -> Any:
 
 
 def _of_module(value: ModuleType) -> Any:
-    if value is np or value.__name__ == _ARRAYS:
+    if value is np or value.__name__.endswith(".array_api_compat.numpy"):
         return ours
     if value is np.linalg:
         return ours.linalg

@@ -18,6 +18,7 @@ from functrans.caches import cached
 from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.numpy.arrays import axes_of, filled, known
 from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.scipy.define import since_1_18
 from functrans.scipy.sparse_arguments import FORMATS, made
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
@@ -276,8 +277,10 @@ class SparseMethods:
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         if out is not None:
             _refuse("out=")
+        # SciPy before 1.18 converts the sums only
+        elements = self.dtype if dtype is None or not since_1_18() else np.dtype(dtype)
         # small integers are added as NumPy does, without overflow
-        values = self._values.astype(np.sum(np.zeros(0, self.dtype)).dtype)
+        values = self._values.astype(elements).astype(np.sum(np.zeros(0, elements)).dtype)
         axis = _one_axis(axis)
         if axis is None:
             total = np.sum(values)

@@ -23,7 +23,7 @@ from functrans.numpy.sequences import cov
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
-from functrans.scipy.define import answers, double, quotient
+from functrans.scipy.define import answers, double, quotient, since_1_18
 from functrans.scipy.entries import namespace
 from functrans.trace.source import here
 
@@ -57,7 +57,7 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
         return _chebyshev(u, v, w)
     if known(np.asarray(p) <= 0):
         raise ValueError("p must be greater than 0")
-    if p == 2 or w is not None:  # as in SciPy
+    if w is not None or (p == 2 and not since_1_18()):  # as in SciPy
         u, v = double(u), double(v)
     return norm(u - v if w is None else array(w) ** (1 / p) * (u - v), p, axis=-1)
 
@@ -124,7 +124,8 @@ _NAMES = {short: name for name, all_short in _SHORT.items() for short in all_sho
 
 
 _CONVERTED: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("braycurtis", "canberra", "euclidean"), double),
+    **dict.fromkeys(("braycurtis", "canberra"), double),
+    "euclidean": lambda x: inexact(x) if since_1_18() else double(x),
     **dict.fromkeys(("chebyshev", "cityblock"), array),
 }
 """The conversion of vectors for each distance, as in SciPy; floats for all others."""

@@ -21,11 +21,11 @@ from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.arrays import array, inexact, inexact_pair, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.special.distributions import stdtr
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, since_1_18
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.stats.slices import on_slices, propagates
 
@@ -83,8 +83,9 @@ def rankdata(
 ) -> Any:
     """The ranks of elements, from 1 on; their derivative is 0.
 
-    If an element is NaN, all ranks are NaN. If it is not known whether one is, integer ranks (all
-    methods except ``"average"``) stay integers, and NaN counts as greater than any number.
+    If an element is NaN, all ranks are NaN. With SciPy before 1.18, ranks are integers but for the
+    method ``"average"``; if it is not known whether an element is NaN, they stay integers, and NaN
+    counts as greater than any number.
 
     Examples
     --------
@@ -112,8 +113,10 @@ def rankdata(
 
     count = prod(rows.shape[:-1])
     found = vmap(ranked)(rows.reshape(count, rows.shape[-1])).reshape(rows.shape)
+    if since_1_18():
+        found = found.astype(inexact(x).dtype)
     unordered = np.any(np.isnan(rows), axis=-1, keepdims=True)
-    if method == "average" or known(np.any(unordered)):
+    if found.dtype.kind == "f" or known(np.any(unordered)):
         found = np.where(unordered, np.nan, found)
     return np.moveaxis(found, -1, axis)
 
@@ -220,7 +223,8 @@ def linregress(
     array([-0.5,  0. ,  0.5])
     """
     propagates("linregress", nan_policy)
-    (x, y), kept = on_slices(double(x), double(y), axis=axis, keepdims=keepdims)
+    pair = inexact_pair(x, y) if since_1_18() else (double(x), double(y))
+    (x, y), kept = on_slices(*pair, axis=axis, keepdims=keepdims)
     n = x.shape[-1]
     middle = np.mean(x, axis=-1)
     a = x - middle[..., None]
@@ -229,10 +233,10 @@ def linregress(
     slope = xy / xx
     r = np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)
     df = n - 2
-    if df:
+    if df or since_1_18():
         t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
         p, error = _sided(t, df, alternative), np.sqrt((1 - r * r) * yy / xx / df)
-    else:  # with two points, the line is exact
+    else:  # before SciPy 1.18, the line through two points is said to be exact
         p, error = np.where(y[..., 0] == y[..., 1], 1.0, 0.0), 0.0 * slope
     five = slope, np.mean(y, axis=-1) - slope * middle, r, p, error
     of_intercept = kept(error * np.sqrt(xx + middle * middle))

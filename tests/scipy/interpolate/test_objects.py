@@ -105,6 +105,17 @@ def test_a_bernstein_polynomial():
     np.testing.assert_allclose(traced(of)(c), of(c), rtol=1e-10)
 
 
+def test_attributes_of_objects_of_traced_data():
+    def of(y):
+        cubic, spline = interpolate.CubicSpline(X, y), interpolate.BSpline(X, y[:-2], 1)
+        polynomial = interpolate.BPoly(y[None, 1:], X)
+        numbers = spline.k, cubic.axis, spline.extrapolate
+        parts = cubic.c, cubic.x, *spline.tck[:2], polynomial.c, np.array(numbers, float)
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    np.testing.assert_allclose(traced(of)(Y), of(Y), rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("extrapolate", [True, False, "periodic"])
 def test_breakpoints_that_decrease(extrapolate):
     c, places = np.random.default_rng(0).normal(size=(3, 5)), np.append(T, [-1.0, 0.7, 4.5])

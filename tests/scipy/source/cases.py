@@ -6,6 +6,8 @@ A case has a function's path, its arguments, and the index of the traced argumen
 import numpy as np
 from scipy import ndimage
 
+from functrans.scipy.define import since_1_18
+
 _rng = np.random.default_rng(0)
 X, Y = _rng.normal(size=(2, 9))
 POSITIVE = np.abs(X) + 0.3
@@ -204,6 +206,9 @@ OPTIONS = {"ndimage.vectorized_filter": {"size": 3}}
 
 CASES = [*_SIGNAL, *_STATS, *_OTHERS]
 
+OF_PLAIN_ARRAYS = {"stats.expectile"} if since_1_18() else set()
+"""What is refused: since SciPy 1.18, expectiles are found by a solver that takes plain arrays."""
+
 UNCOMPILED = {
     *"signal.iirdesign signal.bilinear signal.buttord signal.cheb1ord signal.cheb2ord "
     "signal.ellipord signal.findfreqs signal.minimum_phase signal.residue signal.residuez "
@@ -214,4 +219,6 @@ UNCOMPILED = {
     "friedmanchisquare median_test mode mood page_trend_test percentileofscore "
     "qmc.geometric_discrepancy sigmaclip somersd theilslopes".split()),
 }  # fmt: skip
+if since_1_18():
+    UNCOMPILED.remove("stats.fligner")
 """What has as many elements as the values say: it is refused where these are not known."""

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from functrans import errors, grad, jacfwd, jacrev, jit, testing, tree, vmap
+from functrans.scipy.define import since_1_18
 
 _rng = np.random.default_rng(6)
 X, Y = _rng.normal(size=9), _rng.normal(size=9)
@@ -241,8 +242,6 @@ def test_ranks_beside_nan(method):
 
 
 REFUSED = {
-    r"ttest_ind of traced values at test_samples.*: Use of `trim` is compatible only with NumPy":
-        lambda x: stats.ttest_ind(x, x, trim=0.1).statistic,
     r"ranksums along an axis is not .*: use vmap": lambda x: stats.ranksums(x, 2 * x)[0],
     r"theilslopes along an axis is not .*: use vmap": lambda x: stats.theilslopes(x, axis=0)[0],
 }  # fmt: skip
@@ -252,6 +251,20 @@ REFUSED = {
 def test_what_is_refused(words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
         vmap(REFUSED[words])(M[None])
+
+
+def test_a_trimmed_sample():
+    """SciPy before 1.18 trims arrays of NumPy only."""
+
+    def statistic(x):
+        return stats.ttest_ind(x, 2 * x + 0.3, trim=0.1).statistic
+
+    if since_1_18():
+        np.testing.assert_allclose(vmap(statistic)(M[None])[0], statistic(M), rtol=1e-12)
+    else:
+        words = "ttest_ind of traced values at test_samples.*: Use of `trim` is compatible only"
+        with pytest.raises(errors.UnsupportedNumPyError, match=words):
+            vmap(statistic)(M[None])
 
 
 def test_a_weight_of_a_kernel_that_is_0():
