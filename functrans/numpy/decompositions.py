@@ -136,16 +136,17 @@ def eig(a: Any) -> Any:
 @answers(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     """The eigenvalues of square matrices; see `eig`."""
-    values = eig_p(array(a))[0]
-    return real_if_known(a, values) if _REAL_IF_KNOWN else values
+    return real_if_known(a) if _REAL_IF_KNOWN else eig_p(array(a))[0]
 
 
 _REAL_IF_KNOWN = np.lib.NumpyVersion(np.__version__) < "2.5.0.dev0"
 
 
-def real_if_known(a: Any, values: Any) -> Any:
-    """The eigenvalues of a matrix, or their real parts if it is real and they are known to be."""
-    return real(values) if are_known_real(array(a), values) else values
+def real_if_known(a: Any) -> Any:
+    """The eigenvalues of matrices; real if ``a`` is real and all of them are known to be real."""
+    x = array(a)
+    values = eig_p(x)[0]
+    return real(values) if are_known_real(x, values) else values
 
 
 def are_known_real(x: Any, values: Any) -> bool:

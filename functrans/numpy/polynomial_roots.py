@@ -64,8 +64,7 @@ def roots(p: Any) -> Any:
     if x.size < 2:
         return last if not is_complex(x.dtype) else zeros((behind,), np.float64)
     rest = np.eye(x.size - 2, x.size - 1, dtype=x.dtype)
-    companion = above(expand_axes(-x[1:] / x[0], (0,)), rest)
-    found = real_if_known(companion, eigvals(companion))
+    found = real_if_known(above(expand_axes(-x[1:] / x[0], (0,)), rest))
     return concatenate([found, astype(last, found.dtype)], axis=0) if behind else found
 
 

@@ -30,7 +30,7 @@ from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
 Function = Callable[..., Any]
-_eigvals = lazy("functrans.numpy.decompositions:eigvals")
+_eigenvalues = lazy("functrans.numpy.decompositions:real_if_known")
 _lstsq = lazy("functrans.numpy.linalg:lstsq")
 
 
@@ -170,7 +170,7 @@ def _roots(basis: Basis, c: Any) -> Any:
         return c[1:]
     # rotated as in NumPy, whose errors are smaller then
     matrix = _companion(basis, c)[::-1, ::-1]
-    return matrix[0] if c.size == 2 else np.sort(_eigvals(matrix))
+    return matrix[0] if c.size == 2 else np.sort(_eigenvalues(matrix))
 
 
 def _of_two(operation: Function) -> Function:
