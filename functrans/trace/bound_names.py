@@ -18,6 +18,7 @@ import numpy as np
 from functrans.ir.primitive import current
 from functrans.lazily import Made
 from functrans.trace import protocols
+from functrans.trace.bytecode import global_names
 from functrans.trace.trace import Trace
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
@@ -36,10 +37,11 @@ def bind(namespace: dict[str, Any]) -> bool:
         for name, replacement in replacements.items()
         if isinstance(vars(module).get(name), _FUNCTIONS)
     }
+    compiled = _read_by_numba(namespace)
     chosen = {
         name: (value, _choosing(value, ours[id(value)]))
         for name, value in namespace.copy().items()
-        if id(value) in ours
+        if id(value) in ours and name not in compiled
     }
     _bound[id(namespace)] = namespace, chosen
     return bool(chosen)
@@ -52,6 +54,16 @@ def bind_numbers(namespace: dict[str, Any]) -> bool:
     new = protocols.numbers.keys() - namespace.keys() - chosen.keys()
     chosen.update({name: (vars(builtins)[name], protocols.numbers[name]) for name in new})
     return bool(new)
+
+
+def _read_by_numba(namespace: dict[str, Any]) -> set[str]:
+    """The names that functions read which Numba compiles, perhaps during tracing."""
+    functions = [
+        value.py_func
+        for value in [*namespace.values()]
+        if type(value).__module__.startswith("numba.") and hasattr(value, "py_func")
+    ]
+    return {name for function in functions for name in global_names(function.__code__)}
 
 
 def release(namespace: dict[str, Any]) -> None:

@@ -193,6 +193,22 @@ def test_other_threads_get_numpys_functions():
     assert found == [(np.ndarray, 1.0)]
 
 
+def test_functions_that_numba_compiles_read_numpys_functions():
+    scope = {"__name__": "users"}
+    exec(
+        "from math import cos\n"
+        "from numpy import array, zeros\n"
+        "import numba\n"
+        "@numba.njit\n"
+        "def compiled(n):\n"
+        "    return zeros(n)[0] + cos(0.0)\n"
+        "def f(x):\n"
+        "    return array([x, 1.0]).sum() * compiled(2)\n",
+        scope,
+    )
+    assert grad(lambda x: scope["f"](x))(1.0) == 1.0
+
+
 def test_a_name_that_the_code_changes_itself_stays_changed():
     scope = {"__name__": "users"}
     exec(
