@@ -232,6 +232,7 @@ _REFUSED = {
 """Functions that do not dispatch on their arguments, and what to write instead."""
 
 
+_isscalar = lazy("functrans.numpy.text:isscalar")
 _call_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
 _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
 _as_strided = lazy("functrans.numpy.stride_tricks:as_strided")
@@ -254,6 +255,7 @@ def answer_for_numpy() -> None:
         protocols.replacements[module] = scalar_math.substitutes(module)
     protocols.numbers.update(float=scalar_math.Float, complex=scalar_math.Complex)
     delegate(NUMPYS_CALL, _call_vectorized, _always)
+    delegate(np.isscalar, _isscalar, with_tracers)
     delegate(np.poly1d.__init__, _initialize_poly1d, with_tracers)
     delegate(np.lib.stride_tricks.as_strided, _as_strided, with_tracers)
 

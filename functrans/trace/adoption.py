@@ -19,14 +19,10 @@ from functrans import config
 from functrans.errors import FunctransError
 from functrans.ir.primitive import current
 from functrans.trace import bound_names, patch
-from functrans.trace.foreign import LABELLED
 from functrans.trace.source import ADOPTED, INSTALLED, adopt, disown, innermost, package_of, whose
 from functrans.trace.tracer import Tracer
 
 Traced = TypeVar("Traced")
-
-_LEFT_ALONE = frozenset((*LABELLED, "dask", "jax", "numba", "tensorflow", "torch"))
-"""Packages with arrays or compilers of their own."""
 
 
 def traced(attempt: Callable[[], Traced]) -> Traced:
@@ -86,7 +82,8 @@ class _Adopted:
             return False
         file, namespace = frame.f_code.co_filename, frame.f_globals
         if whose(file) == INSTALLED:
-            is_new = self._adopted(package_of(file))
+            is_new = True
+            self._adopt(package_of(file))
         else:
             is_new = isinstance(error, FunctransError) and (
                 bound_names.bind(namespace)
@@ -99,13 +96,10 @@ class _Adopted:
             self._first = error
         return is_new
 
-    def _adopted(self, package: str) -> bool:
-        if os.path.basename(package) in _LEFT_ALONE:
-            return False
+    def _adopt(self, package: str) -> None:
         adopt(package)
         patch.forget()
         self._packages.append(package)
         for module in [*sys.modules.values()]:
             if (getattr(module, "__file__", None) or "").startswith(package + os.sep):
                 bound_names.bind(vars(module))
-        return True

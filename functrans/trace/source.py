@@ -56,10 +56,15 @@ class Source(NamedTuple):
         return f"{name}:{self.line} ({self.code.co_qualname})"
 
 
-USER, ADOPTED, INSTALLED, STANDARD, LIBRARY = range(1, 6)
-"""Owners of code: adopted code is traced as the user's own (`functrans.trace.adoption`); libraries
-are this package, NumPy and SciPy.
+USER, ADOPTED, INSTALLED, APART, STANDARD, LIBRARY = range(1, 7)
+"""Owners of code: the user; installed packages, of which some have been adopted
+(`functrans.trace.adoption`), and some stay apart; Python; this package, NumPy and SciPy.
 """
+
+_APART = frozenset(
+    ("dask", "jax", "jaxlib", "numba", "pandas", "polars", "tensorflow", "torch", "xarray")
+)
+"""Packages with arrays or compilers of their own: a traced value is no array to them."""
 
 _written_by: Table[str, int] = Table(4096)
 """The owner of the code in a file."""
@@ -77,7 +82,9 @@ def _find_owner(file: str) -> int:
     if file.startswith(_LIBRARIES):
         owner = LIBRARY
     elif not _PACKAGES.isdisjoint(Path(file).parts):
-        owner = ADOPTED if package_of(file) in _adopted else INSTALLED
+        package = package_of(file)
+        owner = ADOPTED if package in _adopted else INSTALLED
+        owner = APART if Path(package).name in _APART else owner
     else:
         owner = STANDARD if file.startswith(_INSTALLED) else USER
     _written_by.remember(file, owner)
@@ -162,13 +169,17 @@ _sources: Table[tuple[int, int], Source] = Table(4096)
 """Keyed by the id of the code, which the location keeps alive: hashing code would be slow."""
 
 
-def asks_for_user(frame: FrameType | None) -> bool:
-    """Whether the innermost frame outside of Python's own library is traced as the user's code."""
+def asks_for_array(frame: FrameType | None) -> bool:
+    """Whether code to which a traced value is an array asks for its class.
+
+    That is the innermost frame outside of Python's own library, unless it belongs to this package,
+    NumPy, SciPy, or a package with arrays of its own.
+    """
     while frame is not None:
         file = frame.f_code.co_filename
         owner = _written_by.get(file) or _find_owner(file)
         if owner != STANDARD:
-            return owner <= ADOPTED
+            return owner <= INSTALLED
         frame = frame.f_back
     return False
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy import array, dot, zeros
 
-from functrans import config, grad, jit, vmap
+from functrans import config, grad, jit, value_and_grad, vmap
 from functrans.errors import FunctransError, TracerConversionError
 from functrans.trace import bound_names, source
 from functrans.trace.assignable import Assignable
@@ -44,6 +44,11 @@ def of_an_array(x):
 def plain():
     seen.append(type(np.ones(2)))
     return np.ones(2)
+
+def of_its_class(x):
+    if np.isscalar(x):
+        return 2 * x
+    return x.sum() * 3 if isinstance(x, np.ndarray) else 4 * x
 
 def refusing(x):
     plain()
@@ -94,6 +99,17 @@ def test_packages(package, name):
 def test_nothing_is_changed_without_an_error(package):
     assert grad(lambda x: x * package.plain()[0])(1.0) == 1.0
     assert package.seen == [np.ndarray]
+    assert not is_adopted(package)
+
+
+@pytest.mark.parametrize("x", [np.array([1.0, 2.0]), 1.0, np.float64(2.0)])
+@pytest.mark.parametrize("transform", [jit, vmap, lambda f: lambda x: value_and_grad(f)(x)[0]])
+def test_a_package_sees_the_class_that_a_value_has_in_numpy(package, x, transform):
+    y = np.stack([x, x]) if transform is vmap else x
+    np.testing.assert_array_equal(
+        transform(lambda x: np.sum(package.of_its_class(x)))(y),
+        [package.of_its_class(x)] * 2 if transform is vmap else package.of_its_class(x),
+    )
     assert not is_adopted(package)
 
 
