@@ -30,9 +30,9 @@ __all__ = [
 class TracerConversionError(FunctransError, TypeError):
     """A traced value cannot become a plain number or array, since its derivative would be lost.
 
-    Raised by ``float(x)``, ``x.tolist()``, ``sin(x)`` after ``from math import sin``, by libraries
-    that convert to an ndarray, and by storing a traced value in an array that the function did not
-    create. Each of them would continue with a constant, and the gradient would be silently wrong.
+    Raised by ``float(x)`` and ``x.tolist()``, by compiled code of packages that takes plain arrays
+    only, and by storing a traced value in an array that the function did not create. Each of them
+    would continue with a constant, and the gradient would be silently wrong.
 
     Fails::
 

@@ -27,7 +27,15 @@ from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
-__all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+__all__ = [
+    "copyto",
+    "fill_diagonal",
+    "may_share_memory",
+    "place",
+    "put",
+    "put_along_axis",
+    "putmask",
+]
 
 
 def check_assignable(x: Any, name: str) -> None:
@@ -128,3 +136,16 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     else:
         size = min(a.shape)
         a[(arrays.counting(size),) * a.ndim] = resize(values, (size,))
+
+
+@answers(np.may_share_memory)
+def may_share_memory(a: Any, b: Any, /, max_work: Any = 0) -> bool:
+    """Whether two arrays are the same, or views of one array."""
+    return _viewed(a) is _viewed(b)
+
+
+def _viewed(x: Any) -> Any:
+    """The array that an array is a view of, or itself."""
+    while isinstance(x, Tracer) and x._as_view is not None and x._as_view.base is not x:
+        x = x._as_view.base
+    return x

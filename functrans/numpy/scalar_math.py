@@ -1,13 +1,15 @@
-"""Substitutes for functions of `math` in traced functions: ``math.sin(x)`` of a traced number.
+"""Substitutes for functions of `math` and `cmath`: ``math.sin(x)`` of a traced number.
 
-As in `math`, the result is a Python number, so its dtype is weak.
+As in these modules, the result is a Python number, so its dtype is weak.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from functools import partial, reduce
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,33 +27,38 @@ from functrans.trace.tracer import Tracer
 _OTHERS = frozenset(("ceil", "comb", "floor", "frexp", "gcd", "lcm", "ldexp", "trunc"))
 """Functions of integers, and those that give integers."""
 
-_FLOAT = np.dtype(np.float64)
+_FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 
 
-def _is_traced_number(x: Any) -> bool:
-    return isinstance(x, Tracer) and x.ndim == 0 and x.dtype.kind in "biuf"
+def _is_traced_number(x: Any, kinds: str = "biuf") -> bool:
+    return isinstance(x, Tracer) and x.ndim == 0 and x.dtype.kind in kinds
 
 
-def _number(x: Any) -> Any:
+def _real(x: Any) -> Any:
     # float() would accept strings
     return as_number(x, dtype=_FLOAT) if _is_traced_number(x) else math.ldexp(x, 0)
 
 
-def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
-    of_math = getattr(math, name)
+def _complex(x: Any) -> Any:
+    return as_number(x, dtype=_COMPLEX) if _is_traced_number(x, "biufc") else complex(x)
+
+
+def _substitute(module: ModuleType, name: str, ufunc: str) -> Callable[..., Any]:
+    plain = getattr(module, name)
     operands = getattr(getattr(np, ufunc, None), "nin", 1)  # SciPy's functions take one
+    number, kind, kinds = (_real, float, "biuf") if module is math else (_complex, complex, "biufc")
 
     def substitute(*args: Any) -> Any:
         if name == "log" and len(args) == 2:
             return substitute(args[0]) / substitute(args[1])
         if name == "hypot" and len(args) != 2 and any(map(_is_traced_number, args)):
             return reduce(substitute, args, 0.0)
-        if len(args) != operands or not any(map(_is_traced_number, args)):
-            return of_math(*args)
-        numbers = tuple(map(_number, args))
+        if len(args) != operands or not any(_is_traced_number(x, kinds) for x in args):
+            return plain(*args)
+        numbers = tuple(map(number, args))
         values = [known(x) for x in numbers]
         if None not in values:
-            of_math(*map(float, values))  # raises outside of the domain
+            plain(*map(kind, values))  # raises outside of the domain
         result = protocols.ufuncs[ufunc](*numbers)
         return tuple(map(_python, result)) if isinstance(result, tuple) else _python(result)
 
@@ -59,9 +66,10 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
 
 
 def _python(x: Any) -> Any:
-    """A result as a bool or float of Python, whose dtype is weak."""
-    is_bool = x.dtype == np.bool_
-    return python_bool(x, user_frame()) if is_bool else as_number(x, dtype=_FLOAT)
+    """A result as a bool, float or complex number of Python, whose dtype is weak."""
+    if x.dtype == np.bool_:
+        return python_bool(x, user_frame())
+    return as_number(x, dtype=_COMPLEX if x.dtype.kind == "c" else _FLOAT)
 
 
 def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
@@ -70,7 +78,7 @@ def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any
         return math.isclose(**given)
     plain = {name: x for name, x in given.items() if not _is_traced_number(x)}
     math.isclose(**{"a": 0.0, "b": 0.0, **plain})  # raises for a negative tolerance
-    x, y, relative, absolute = map(_number, given.values())
+    x, y, relative, absolute = map(_real, given.values())
     maximum = protocols.ufuncs["maximum"]
     allowed = maximum(relative * maximum(abs(x), abs(y)), absolute)
     finite = (abs(x) < math.inf) & (abs(y) < math.inf)
@@ -81,15 +89,88 @@ def _dist(p: Any, q: Any) -> Any:
     p, q = tuple(p), tuple(q)
     if len(p) != len(q) or not any(map(_is_traced_number, (*p, *q))):
         return math.dist(p, q)
-    return _substitute("hypot", "hypot")(*(a - b for a, b in zip(p, q, strict=True)))
+    return _substitute(math, "hypot", "hypot")(*(a - b for a, b in zip(p, q, strict=True)))
 
 
-def substitutes() -> dict[str, Any]:
-    """The substitutes of `math`'s functions, by their names."""
+def _phase(z: Any) -> Any:
+    return _substitute(math, "atan2", "arctan2")(z.imag, z.real)
+
+
+def _polar(z: Any) -> Any:
+    return (_python(abs(_complex(z))) if isinstance(z, Tracer) else abs(z)), _phase(z)
+
+
+def _rect(r: Any, phi: Any) -> Any:
+    if not _is_traced_number(r) and not _is_traced_number(phi):
+        return cmath.rect(r, phi)
+    return r * _complex(_substitute(math, "cos", "cos")(phi)) + r * (
+        1j * _substitute(math, "sin", "sin")(phi)
+    )
+
+
+_OWN = {
+    math: {"dist": _dist, "isclose": _isclose},
+    cmath: {"phase": _phase, "polar": _polar, "rect": _rect},
+}
+
+
+def substitutes(module: ModuleType) -> dict[str, Any]:
+    """The substitutes of the functions of `math` or `cmath`, by their names."""
     ufuncs = {name: new.rpartition(".")[2] for name, new in OF_MATH.items()}
     found: dict[str, Any] = {
-        name: Made(partial(_substitute, name, ufunc))
+        name: Made(partial(_substitute, module, name, ufunc))
         for name, ufunc in ufuncs.items()
-        if ufunc in UFUNCS and name not in _OTHERS and hasattr(math, name)
+        if ufunc in UFUNCS and name not in _OTHERS and hasattr(module, name)
     }
-    return {**found, "dist": _dist, "isclose": _isclose}
+    return {**found, **_OWN[module]}
+
+
+class _OfTraced(type):
+    """The metaclass of replacements of ``float`` and ``complex``, which convert traced numbers.
+
+    They stand for Python's own classes in every other respect.
+    """
+
+    kind: type
+    kinds: str
+
+    def __call__(cls, *given: Any) -> Any:
+        if len(given) == 1 and _is_traced_number(given[0], cls.kinds):
+            return as_number(given[0], dtype=np.dtype(cls.kind))
+        return cls.kind(*given)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.kind, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.kind
+
+    def __hash__(cls) -> int:
+        return hash(cls.kind)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.kind)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        if type(x) is Tracer:
+            return x.ndim == 0 and x.dtype == np.dtype(cls.kind)
+        return isinstance(x, cls.kind)
+
+    @property
+    def dtype(cls) -> Any:
+        """The dtype as which NumPy interprets the class."""
+        return np.dtype(cls.kind)
+
+
+class Float(metaclass=_OfTraced):
+    """The replacement of ``float``."""
+
+    kind = float
+    kinds = "biuf"
+
+
+class Complex(metaclass=_OfTraced):
+    """The replacement of ``complex``."""
+
+    kind = complex
+    kinds = "biufc"

@@ -7,6 +7,7 @@ be assigned to a new array that it creates.
 
 from __future__ import annotations
 
+import cmath
 import math
 import sys
 from collections.abc import Callable
@@ -18,8 +19,8 @@ import numpy as np
 
 from functrans.ir.types import is_supported
 from functrans.lazily import Made, lazy
+from functrans.numpy import scalar_math
 from functrans.numpy.define import beyond_numpy, creating, refuse
-from functrans.numpy.scalar_math import substitutes as of_math
 from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
 from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import any_traced, holds_tracer, with_tracers
@@ -37,13 +38,19 @@ def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(map(loses, args)) or any(map(loses, kwargs.values()))
 
 
+_COPIES = {np._CopyMode.IF_NEEDED: None, np._CopyMode.NEVER: False, np._CopyMode.ALWAYS: True}
+"""NumPy's older values of ``copy=``, which packages use in the place of these."""
+
+
 def _of_new_arrays(numpys: Function) -> Function:
     """The substitute of a function that creates arrays, except ``np.array(x, copy=None)``."""
     converts = _of_conversions(numpys)
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
-        if numpys is np.array and not kwargs.get("copy", True):
-            return converts(*args, **kwargs)
+        if numpys is np.array and "copy" in kwargs:
+            kwargs["copy"] = _COPIES.get(kwargs["copy"], kwargs["copy"])
+            if not kwargs["copy"]:
+                return converts(*args, **kwargs)
         if _any_lost(args, kwargs):
             return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*map(plain, args), **{k: plain(x) for k, x in kwargs.items()})
@@ -225,6 +232,7 @@ _REFUSED = {
 """Functions that do not dispatch on their arguments, and what to write instead."""
 
 
+_isscalar = lazy("functrans.numpy.text:isscalar")
 _call_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
 _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
 _as_strided = lazy("functrans.numpy.stride_tricks:as_strided")
@@ -243,8 +251,11 @@ def answer_for_numpy() -> None:
         **{name: _own(f"functrans.numpy.text:{name}") for name in _QUESTIONS},
         **{name: _refusing(name, instead) for name, instead in _REFUSED.items()},
     }
-    protocols.replacements[math] = of_math()
+    for module in (math, cmath):
+        protocols.replacements[module] = scalar_math.substitutes(module)
+    protocols.numbers.update(float=scalar_math.Float, complex=scalar_math.Complex)
     delegate(NUMPYS_CALL, _call_vectorized, _always)
+    delegate(np.isscalar, _isscalar, with_tracers)
     delegate(np.poly1d.__init__, _initialize_poly1d, with_tracers)
     delegate(np.lib.stride_tricks.as_strided, _as_strided, with_tracers)
 

@@ -46,7 +46,7 @@ NAMES = {
         "argpartition argsort compress digitize extract ix_ lexsort nanargmax nanargmin partition "
         "searchsorted sort sort_complex take take_along_axis"
     ),
-    "inplace": "copyto fill_diagonal place put put_along_axis putmask",
+    "inplace": "copyto fill_diagonal may_share_memory place put put_along_axis putmask",
     "joining": (
         "append array_split block column_stack concat concatenate delete dsplit dstack hsplit "
         "hstack insert repeat resize split stack tile unstack vsplit vstack"

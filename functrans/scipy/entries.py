@@ -22,7 +22,7 @@ from functrans.trace import protocols
 from functrans.trace.delegation import Condition, delegate
 from functrans.trace.notes import SLIPS, raise_theirs
 from functrans.trace.patch import enter_late
-from functrans.trace.source import is_installed
+from functrans.trace.source import is_foreign
 
 Function = Callable[..., Any]
 
@@ -32,7 +32,7 @@ _entries: dict[str, dict[str, tuple[Function, Condition]]] = {}
 
 def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether user code is calling: functions that it passes may compute with traced values."""
-    return not is_installed(caller.f_code.co_filename) or with_tracers(caller, args, kwargs)
+    return not is_foreign(caller.f_code.co_filename) or with_tracers(caller, args, kwargs)
 
 
 def enter(path: str, ours: Function, concerned: Condition = with_tracers) -> None:

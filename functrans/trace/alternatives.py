@@ -14,8 +14,8 @@ _INSTEAD = {
     # output, printing and memory layout
     **dict.fromkeys(("save", "savez", "savez_compressed", "savetxt", "dump", "dumps", "tofile"),
                     _OUTSIDE),
-    **dict.fromkeys(("may_share_memory", "shares_memory", "ctypes", "data", "setflags", "strides",
-                     "tobytes", "getfield", "setfield"), _MEMORY),
+    **dict.fromkeys(("shares_memory", "ctypes", "data", "setflags", "strides", "tobytes",
+                     "getfield", "setfield"), _MEMORY),
     # dates
     **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "datetime_as_string", "isnat"),
                     _DATES),

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
 from functrans.errors import DtypeError, TracerConversionError
 from functrans.subclasses import MASKED, lost
-from functrans.trace.source import here, is_installed
+from functrans.trace.source import (
+    LIBRARY,
+    STANDARD,
+    USER,
+    Source,
+    here,
+    is_installed,
+    located,
+    package_of,
+    whose,
+)
 
 instead: dict[str, Callable[[str], str]] = {}
 """Replacements by library: from a function's public name to the suggested replacement."""
@@ -118,4 +129,19 @@ def converted_by() -> str:
             name = public_name(frame)
             if name is not None:
                 return f"{name} converts its arguments to plain arrays: {find(name)}."
-    return ""
+    return _converted_in_a_package()
+
+
+def _converted_in_a_package() -> str:
+    """A sentence about the line of an installed package that is being executed, if there is one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and whose(frame.f_code.co_filename) in (STANDARD, LIBRARY):
+        frame = frame.f_back
+    if frame is None or whose(frame.f_code.co_filename) == USER:
+        return ""
+    place = located(Source(frame.f_code, frame.f_lasti)).removeprefix(" at ")
+    return (
+        f"The package {Path(package_of(frame.f_code.co_filename)).stem} converts it in {place}. "
+        "Write this formula in your own code, or call the function by functrans.callback, with a "
+        "derivative by functrans.custom_jvp."
+    )

@@ -18,9 +18,9 @@ from functrans.caches import Table
 from functrans.ir.primitive import current
 from functrans.lazily import Made, is_imported
 from functrans.locks import importing, lock
-from functrans.trace import delegation, protocols
+from functrans.trace import bound_names, delegation, protocols
 from functrans.trace.bytecode import Reads, attribute_reads
-from functrans.trace.source import is_installed
+from functrans.trace.source import is_foreign
 from functrans.trace.trace import Trace
 
 _patched: dict[ModuleType, tuple[type, type]] = {}
@@ -44,6 +44,7 @@ def enter(trace: Trace) -> None:
         _tracing.add(trace)
         for module, (_, patched) in _patched.items():
             module.__class__ = patched
+        bound_names.enter()
         delegation.exchange()
 
 
@@ -66,6 +67,7 @@ def leave(trace: Trace) -> None:
         if not _tracing:
             for module, (own, _) in _patched.items():
                 module.__class__ = own
+            bound_names.leave()
             delegation.release()
 
 
@@ -144,10 +146,13 @@ _known: Table[int, tuple[CodeType, Reads]] = Table(16384)
 """Keyed by the id of the code, which the entry keeps alive: hashing code would be slow."""
 
 
+forget = _known.clear
+
+
 def _reads_in(code: CodeType) -> Reads:
     """The attribute reads of a user's code; none for the code of installed packages."""
     known = _known.get(id(code))
     if known is None:
-        known = code, {} if is_installed(code.co_filename) else attribute_reads(code)
+        known = code, {} if is_foreign(code.co_filename) else attribute_reads(code)
         _known.remember(id(code), known)
     return known[1]

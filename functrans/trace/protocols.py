@@ -45,6 +45,9 @@ attributes: Catalogue[str, Callable[[Any], Any]] = Catalogue()
 replacements: dict[Any, dict[str, Any]] = {}
 """The replacements of NumPy functions that a traced function calls by their full name."""
 
+numbers: dict[str, Any] = {}
+"""The replacements of ``float`` and ``complex`` in packages that convert traced values."""
+
 late: dict[str, Callable[[], None]] = {}
 """Functions that fill the table above, by the name of a module that the user may import."""
 
@@ -154,6 +157,10 @@ def _apply_with_keywords(
     outs = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
+    if kwargs.get("casting") in _STRICTER and dtype is None:
+        results = outs if isinstance(outs, tuple) else (outs,) * ufunc.nout
+        into = [None if x is None else x.dtype for x in results]
+        ufunc.resolve_dtypes((*_dtypes(inputs), *into), casting=kwargs.pop("casting"))
     if kwargs:
         raise UnsupportedNumPyError(
             f"np.{ufunc.__name__}(..., {next(iter(kwargs))}=...) is not supported on traced values"
@@ -167,14 +174,20 @@ def _apply_with_keywords(
 
 def _converted(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Operands, cast to those of the loop that gives results of a dtype; NumPy refuses others."""
-    given: list[Any] = [x.dtype if hasattr(x, "dtype") else _WEAK.get(type(x)) for x in inputs]
     loop = ufunc.resolve_dtypes(
-        (*given, *(None,) * ufunc.nout),
+        (*_dtypes(inputs), *(None,) * ufunc.nout),
         signature=(*(None,) * ufunc.nin, *(dtype,) * ufunc.nout),
         casting="same_kind",
     )
     return tuple(operators["astype"](x, d) for x, d in zip(inputs, loop, strict=False))
 
+
+def _dtypes(inputs: tuple[Any, ...]) -> list[Any]:
+    return [x.dtype if hasattr(x, "dtype") else _WEAK.get(type(x)) for x in inputs]
+
+
+_STRICTER = ("no", "equiv", "safe")
+"""Rules of casting that refuse more than the default, and change no result."""
 
 _WEAK = {bool: np.dtype(bool), int: int, float: float, complex: complex}
 

@@ -56,31 +56,73 @@ class Source(NamedTuple):
         return f"{name}:{self.line} ({self.code.co_qualname})"
 
 
-_USER, _INSTALLED_CODE, _STANDARD, _LIBRARY = 1, 2, 3, 4
+USER, ADOPTED, INSTALLED, APART, STANDARD, LIBRARY = range(1, 7)
+"""Owners of code: the user; installed packages, of which some have been adopted
+(`functrans.trace.adoption`), and some stay apart; Python; this package, NumPy and SciPy.
+"""
+
+_APART = frozenset(
+    ("dask", "jax", "jaxlib", "numba", "pandas", "polars", "tensorflow", "torch", "xarray")
+)
+"""Packages with arrays or compilers of their own: a traced value is no array to them."""
 
 _written_by: Table[str, int] = Table(4096)
 """The owner of the code in a file."""
 
+_adopted: set[str] = set()
+"""The paths of the installed packages that have been adopted."""
 
-def _whose(file: str) -> int:
+
+def whose(file: str) -> int:
+    """The owner of the code in a file."""
+    return _written_by.get(file) or _find_owner(file)
+
+
+def _find_owner(file: str) -> int:
     if file.startswith(_LIBRARIES):
-        whose = _LIBRARY
+        owner = LIBRARY
     elif not _PACKAGES.isdisjoint(Path(file).parts):
-        whose = _INSTALLED_CODE
+        package = package_of(file)
+        owner = ADOPTED if package in _adopted else INSTALLED
+        owner = APART if Path(package).name in _APART else owner
     else:
-        whose = _STANDARD if file.startswith(_INSTALLED) else _USER
-    _written_by.remember(file, whose)
-    return whose
+        owner = STANDARD if file.startswith(_INSTALLED) else USER
+    _written_by.remember(file, owner)
+    return owner
+
+
+def package_of(file: str) -> str:
+    """The path of the installed package or module to which a file belongs."""
+    parts = Path(file).parts
+    depth = min(parts.index(name) for name in _PACKAGES.intersection(parts))
+    return str(Path(*parts[: depth + 2]))
+
+
+def adopt(package: str) -> None:
+    """Trace the code of an installed package as the user's own."""
+    _adopted.add(package)
+    _written_by.clear()
+
+
+def disown(package: str) -> None:
+    """Undo `adopt`."""
+    _adopted.discard(package)
+    _written_by.clear()
 
 
 def is_library(file: str) -> bool:
     """Whether a file belongs to this package, NumPy or SciPy."""
-    return (_written_by.get(file) or _whose(file)) == _LIBRARY
+    return (_written_by.get(file) or _find_owner(file)) == LIBRARY
 
 
 def is_installed(file: str) -> bool:
     """Whether a file belongs to this package, Python's library or an installed package."""
-    return (_written_by.get(file) or _whose(file)) != _USER
+    return (_written_by.get(file) or _find_owner(file)) != USER
+
+
+def is_foreign(file: str) -> bool:
+    """Whether the code of a file calls NumPy's own functions while a function is traced."""
+    return (_written_by.get(file) or _find_owner(file)) > ADOPTED
 
 
 def user_source() -> Source | None:
@@ -102,6 +144,20 @@ def source_of(frame: FrameType | None) -> Source | None:
     return source
 
 
+def innermost(error: BaseException) -> FrameType | None:
+    """The innermost frame in which an error arose, outside of this package, NumPy, SciPy, Python.
+
+    An error that replaced another one may have the traceback of its own frames only.
+    """
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if (_written_by.get(file) or _find_owner(file)) < STANDARD:
+            found = trace.tb_frame
+        trace = trace.tb_next
+    return innermost(error.__context__) if found is None and error.__context__ else found
+
+
 def user_frame() -> FrameType | None:
     """The frame of `user_source`."""
     return _users(sys._getframe(1).f_back)
@@ -113,13 +169,17 @@ _sources: Table[tuple[int, int], Source] = Table(4096)
 """Keyed by the id of the code, which the location keeps alive: hashing code would be slow."""
 
 
-def asks_for_user(frame: FrameType | None) -> bool:
-    """Whether the innermost frame outside of Python's own library is one of the user's code."""
+def asks_for_array(frame: FrameType | None) -> bool:
+    """Whether code to which a traced value is an array asks for its class.
+
+    That is the innermost frame outside of Python's own library, unless it belongs to this package,
+    NumPy, SciPy, or a package with arrays of its own.
+    """
     while frame is not None:
         file = frame.f_code.co_filename
-        whose = _written_by.get(file) or _whose(file)
-        if whose != _STANDARD:
-            return whose == _USER
+        owner = _written_by.get(file) or _find_owner(file)
+        if owner != STANDARD:
+            return owner <= INSTALLED
         frame = frame.f_back
     return False
 
@@ -132,10 +192,10 @@ def _users(frame: FrameType | None) -> FrameType | None:
     first = None
     while frame is not None:
         file = frame.f_code.co_filename
-        whose = _written_by.get(file) or _whose(file)
-        if whose == _USER:
+        owner = _written_by.get(file) or _find_owner(file)
+        if owner == USER:
             return frame
-        if first is None and whose != _LIBRARY:
+        if first is None and owner != LIBRARY:
             first = frame
         frame = frame.f_back
     return first

@@ -16,6 +16,7 @@ from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
 from functrans.trace import patch
 from functrans.trace.absent import UNKNOWN, holds
+from functrans.trace.adoption import traced
 from functrans.trace.source import located, warn_user
 from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
@@ -100,19 +101,23 @@ def stage(
     if values is None:
         values = [UNKNOWN] * len(avals)
     concrete = outcomes is None and not holds(values, UNKNOWN)
-    trace = Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)
 
-    def make() -> Graph:
-        tracers = []
-        for i, (aval, value) in enumerate(zip(avals, values, strict=True)):
-            tracers.append(trace.input(aval, value, partial(name, i)))
-            if outcomes is not None:
-                tracers[-1]._value = UNKNOWN
-        return trace.graph(function(*tracers))
+    def attempt() -> Staged:
+        trace = Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)
 
-    graph = _recorded(trace, make)
-    captures = tuple(outer for _, outer in trace.captures)
-    return Staged(graph, captures, trace.value_of, trace.decisions)
+        def make() -> Graph:
+            tracers = []
+            for i, (aval, value) in enumerate(zip(avals, values, strict=True)):
+                tracers.append(trace.input(aval, value, partial(name, i)))
+                if outcomes is not None:
+                    tracers[-1]._value = UNKNOWN
+            return trace.graph(function(*tracers))
+
+        graph = _recorded(trace, make)
+        captures = tuple(outer for _, outer in trace.captures)
+        return Staged(graph, captures, trace.value_of, trace.decisions)
+
+    return traced(attempt)
 
 
 def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:

@@ -20,7 +20,7 @@ from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
 from functrans.trace.replacement import for_cause, instead, of_builtin, purpose
-from functrans.trace.source import asks_for_user, here, located
+from functrans.trace.source import asks_for_array, here, located
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Tracer(Operators):
 
     @property  # type: ignore[misc]  # in `object` it can be assigned to
     def __class__(self) -> type:
-        """The class of the value, for `isinstance` in the user's code, which may depend on it."""
-        if not asks_for_user(sys._getframe(1)):
+        """The class of the value, for `isinstance` in users' code, which may depend on it."""
+        if not asks_for_array(sys._getframe(1)):
             return Tracer
         aval = self._variable.aval
         if aval.shape:

@@ -158,3 +158,51 @@ def test_positional_parameters_of_methods():
 def test_the_polynomial_with_roots_in_float16():
     roots = np.array([1, 2, 3], np.float16)
     np.testing.assert_allclose(jit(np.poly)(roots), np.poly(roots), strict=True)
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind"])
+def test_what_a_stricter_casting_refuses(casting):
+    for d in ("i4", "f4", "f8"):
+        x, y = np.ones(3, d), np.full(3, 2.0)
+
+        def function(x, y=y):
+            return np.multiply(x, y, casting=casting), np.sin(x, casting=casting)
+
+        try:
+            expected = function(x)
+        except TypeError as error:
+            with pytest.raises(type(error), match="Cannot cast ufunc"):
+                jit(function)(x)
+            continue
+        for ours, theirs in zip(jit(function)(x), expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_copies_in_numpys_older_words():
+    """Array API wrappers in packages write them."""
+    for copy in np._CopyMode:
+        if copy is not np._CopyMode.NEVER:
+            assert jit(lambda x, copy=copy: np.array(x, copy=copy)[1])(X) == X[1]
+
+    def same(x):
+        return np.array(x, copy=np._CopyMode.IF_NEEDED) is x
+
+    assert jit(lambda x: (same(x), x))(X)[0]
+
+
+X = np.array([1.0, 2.0])
+
+
+def test_what_may_share_memory():
+    found = []
+
+    def function(x):
+        y = x.copy()
+        for a, b in ((x, x), (y, y[1:]), (y[:1].reshape(1, 1), y), (x, y), (y, 2 * y), (y, X)):
+            found.append(np.may_share_memory(a, b))
+        return y
+
+    function(X)
+    jit(function)(X)
+    assert found[:6] == found[6:] == [True, True, True, False, False, False]

@@ -29,8 +29,8 @@ DISPATCHED = type(np.sum)
 
 # NumPy functions that take part in its protocol and that we do not answer for
 ABSENT = {
-    "busday_count", "busday_offset", "datetime_as_string", "is_busday", "may_share_memory",
-    "save", "savetxt", "savez", "savez_compressed", "shares_memory",
+    "busday_count", "busday_offset", "datetime_as_string", "is_busday", "save", "savetxt", "savez",
+    "savez_compressed", "shares_memory",
 }  # fmt: skip
 ABSENT |= {"in1d"} & set(dir(np))  # it went with NumPy 2.4
 ABSENT_LINALG: set[str] = set()

@@ -1,7 +1,8 @@
-"""Functions of `math` of traced numbers, against `math` itself."""
+"""Functions of `math` and `cmath` of traced numbers, against these modules themselves."""
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import numpy as np
@@ -13,7 +14,8 @@ from functrans.numpy.scalar_math import substitutes
 
 OF_TWO = ("atan2", "copysign", "fmod", "hypot", "isclose", "nextafter", "pow")
 TRUTHS = ("isclose", "isfinite", "isinf", "isnan")
-NAMES = sorted(substitutes())
+NAMES = sorted(substitutes(math))
+COMPLEX_NAMES = sorted(substitutes(cmath))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,6 +34,36 @@ def test_value_and_slope(name):
         if name not in TRUTHS:
             difference = (function(x + h) - function(x - h)) / (2 * h)
             np.testing.assert_allclose(grad(function)(x), difference, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", COMPLEX_NAMES)
+@pytest.mark.parametrize("z", [0.6 - 0.3j, 0.6, -1.5])
+def test_complex_value_and_slope(name, z):
+    if name == "rect":
+        function = eval("lambda z: cmath.rect(z.real, z.imag) + cmath.rect(2.0, z.real)")
+    elif name == "polar":
+        function = eval("lambda z: cmath.polar(z)[0] + 2 * cmath.polar(z)[1]")
+    else:
+        function = eval(f"lambda z: cmath.{name}(z)", {"cmath": cmath})
+    expected = function(z)
+    np.testing.assert_allclose(jit(function)(z), expected, rtol=1e-14)
+    np.testing.assert_allclose(vmap(function)(np.array([z, z])), expected, rtol=1e-14)
+    if isinstance(expected, bool) or np.imag(z) == 0:
+        return
+    h, size = 1e-6, lambda z: np.abs(function(z))
+    slope = np.array([(size(z + d * h) - size(z - d * h)) / (2 * h) for d in (1, 1j)])
+    found = grad(lambda parts: np.abs(function(parts[0] + 1j * parts[1])))(
+        np.array([np.real(z), np.imag(z)])
+    )
+    np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-9)
+
+
+def test_the_complex_result_is_a_number_like_pythons():
+    row = np.ones(2, np.complex64)
+    assert jit(lambda x: cmath.exp(1j * x) * row)(np.float32(0.5)).dtype == np.complex64
+    assert jit(lambda x: cmath.sqrt(x))(-4.0) == 2j
+    with pytest.raises(ValueError, match="math domain error"):
+        grad(lambda x: abs(cmath.log(x)))(0.0)
 
 
 @pytest.mark.parametrize("b", [0.0, 1.0, -1.5, np.inf, np.nan])

@@ -23,8 +23,8 @@ import numpy as np
 from functrans import numpy as ours
 from functrans.errors import FunctransError, UnsupportedNumPyError
 from functrans.lazily import lazy
+from functrans.numpy.scalar_math import Complex, Float
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.arrays.structural import astype
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.delegation import own, replacement_of
 from functrans.trace.replacement import OF_MATH
@@ -199,34 +199,7 @@ def _is_scipys(name: str) -> bool:
     return name.startswith("scipy.") and not name.startswith(_AS_THEY_ARE)
 
 
-class _OfOneNumber(type):
-    """The metaclass of the replacements of ``float`` and ``complex``, which pass traced values."""
-
-    kind: type
-
-    def __call__(cls, *given: Any) -> Any:
-        if len(given) == 1 and isinstance(given[0], Tracer):
-            return astype(given[0].reshape(()), np.dtype(cls.kind))
-        return cls.kind(*given)
-
-    def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, cls.kind)
-
-    @property
-    def dtype(cls) -> Any:
-        """The dtype as which NumPy interprets the type."""
-        return np.dtype(cls.kind)
-
-
-class _Float(metaclass=_OfOneNumber):
-    kind = float
-
-
-class _Complex(metaclass=_OfOneNumber):
-    kind = complex
-
-
-_BUILTINS = {**vars(builtins), "float": _Float, "complex": _Complex}
+_BUILTINS = {**vars(builtins), "float": Float, "complex": Complex}
 
 
 class _Math:

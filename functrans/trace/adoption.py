@@ -1,0 +1,105 @@
+"""Adoption: code that refuses a traced value is traced as the user's own, in a second attempt.
+
+Two kinds of code call NumPy's own functions while a function is traced: installed packages, which
+may rely on plain arrays, and code that calls functions by names that it has imported (``from numpy
+import zeros``), since the patched modules do not see that. Most of it computes with plain arrays
+only. So nothing is changed until an error shows that a traced value has met it. Then the package or
+the module is adopted, and the function is traced again. If that fails, too, the package was not the
+reason, and is left alone again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from functrans import config
+from functrans.errors import FunctransError
+from functrans.ir.primitive import current
+from functrans.trace import bound_names, patch
+from functrans.trace.source import ADOPTED, INSTALLED, adopt, disown, innermost, package_of, whose
+from functrans.trace.tracer import Tracer
+
+Traced = TypeVar("Traced")
+
+
+def traced(attempt: Callable[[], Traced]) -> Traced:
+    """The result of tracing a function, which is traced again if code has been adopted.
+
+    Raises the last error; or the first one, if the last one is that of a compiled function to which
+    a traced value was passed.
+    """
+    if current.get() is not None or not config.patch_numpy:
+        return attempt()
+    try:
+        return attempt()
+    except Exception as error:
+        adopted = _Adopted()
+        if not adopted.extended(error):
+            raise
+    return adopted.traced(attempt)
+
+
+class _Adopted:
+    """What has been adopted in order to trace a function."""
+
+    def __init__(self) -> None:
+        self._packages: list[str] = []
+        self._copies: list[dict[str, Any]] = []
+        self._first: Exception | None = None
+
+    def traced(self, attempt: Callable[[], Traced]) -> Traced:
+        """The result of tracing a function, after code has been adopted for it."""
+        failed = True
+        try:
+            while True:
+                try:
+                    result = attempt()
+                    failed = False
+                    return result
+                except Exception as error:
+                    if self.extended(error):
+                        continue
+                    if isinstance(error, FunctransError) or Tracer.__name__ not in str(error):
+                        raise
+                assert self._first is not None
+                raise self._first
+        finally:
+            self._first = None  # its traceback refers to frames that refer to this object
+            if failed and self._packages:
+                for package in self._packages:
+                    disown(package)
+                patch.forget()
+            for namespace in self._copies:
+                bound_names.release(namespace)
+
+    def extended(self, error: Exception) -> bool:
+        """Adopt the code that has raised an error; whether there is anything new."""
+        frame = innermost(error)
+        if frame is None:
+            return False
+        file, namespace = frame.f_code.co_filename, frame.f_globals
+        if whose(file) == INSTALLED:
+            is_new = True
+            self._adopt(package_of(file))
+        else:
+            is_new = isinstance(error, FunctransError) and (
+                bound_names.bind(namespace)
+                or (whose(file) == ADOPTED and bound_names.bind_numbers(namespace))
+            )
+            module = sys.modules.get(namespace.get("__name__", ""))
+            if is_new and (module is None or vars(module) is not namespace):
+                self._copies.append(namespace)  # made for this trace
+        if is_new and self._first is None:
+            self._first = error
+        return is_new
+
+    def _adopt(self, package: str) -> None:
+        adopt(package)
+        patch.forget()
+        self._packages.append(package)
+        for module in [*sys.modules.values()]:
+            if (getattr(module, "__file__", None) or "").startswith(package + os.sep):
+                bound_names.bind(vars(module))
