@@ -43,14 +43,15 @@ def bind(namespace: dict[str, Any]) -> bool:
         for name, value in namespace.copy().items()
         if id(value) in ours and name not in compiled
     }
-    _bound[id(namespace)] = namespace, chosen
+    if chosen:
+        _bound[id(namespace)] = namespace, chosen
     return bool(chosen)
 
 
 def bind_numbers(namespace: dict[str, Any]) -> bool:
     """As `bind`, for ``float`` and ``complex``, unless the namespace has other ones."""
     bind(namespace)
-    chosen = _bound[id(namespace)][1]
+    _, chosen = _bound.setdefault(id(namespace), (namespace, {}))
     new = protocols.numbers.keys() - namespace.keys() - chosen.keys()
     chosen.update({name: (vars(builtins)[name], protocols.numbers[name]) for name in new})
     return bool(new)

@@ -187,6 +187,15 @@ def test_names_beside_a_captured_array():
     assert array is np.array
 
 
+def test_a_namespace_without_such_names_is_not_kept():
+    before = {*bound_names._bound}
+    scope = {"__name__": "users", "float": float}
+    exec("def f(x):\n    return float(x)\n", scope)
+    with pytest.raises(TracerConversionError):
+        grad(lambda x: scope["f"](x))(1.0)
+    assert before == {*bound_names._bound}
+
+
 def test_other_threads_get_numpys_functions():
     inside, outside = threading.Event(), threading.Event()
     found = []
