@@ -47,6 +47,7 @@ class _Adopted:
 
     def __init__(self) -> None:
         self._packages: list[str] = []
+        self._modules: list[dict[str, Any]] = []
         self._copies: list[dict[str, Any]] = []
         self._first: Exception | None = None
 
@@ -72,7 +73,7 @@ class _Adopted:
                 for package in self._packages:
                     disown(package)
                 patch.forget()
-            for namespace in self._copies:
+            for namespace in [*self._copies, *(self._modules if failed else ())]:
                 bound_names.release(namespace)
 
     def extended(self, error: Exception) -> bool:
@@ -92,6 +93,8 @@ class _Adopted:
             module = sys.modules.get(namespace.get("__name__", ""))
             if is_new and (module is None or vars(module) is not namespace):
                 self._copies.append(namespace)  # made for this trace
+            elif is_new and whose(file) == ADOPTED:
+                self._modules.append(namespace)
         if is_new and self._first is None:
             self._first = error
         return is_new
@@ -101,5 +104,6 @@ class _Adopted:
         patch.forget()
         self._packages.append(package)
         for module in [*sys.modules.values()]:
-            if (getattr(module, "__file__", None) or "").startswith(package + os.sep):
-                bound_names.bind(vars(module))
+            file = getattr(module, "__file__", None) or ""
+            if file.startswith(package + os.sep) and bound_names.bind(vars(module)):
+                self._modules.append(vars(module))
