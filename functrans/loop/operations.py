@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
 from functrans.loop.statements import For, If, MatrixMultiply, Reduce, Statement, Store, While
 from functrans.loop.walk import bounds, expressions, loops_of, walk
+from functrans.records import NamedTuple
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that are data."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from time import perf_counter
-from typing import NamedTuple
 
 from functrans.ir import check
 from functrans.ir.graph import Graph
@@ -48,6 +47,7 @@ from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
+from functrans.records import NamedTuple
 
 # few programs have products of their own kernels, and a tenth of what is imported is for these
 _nests_of = lazy("functrans.lower.product.nests:nests_of")

@@ -17,8 +17,9 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
+    {"records"},
     {"errors", "config", "version", "locks", "spelling", "probing", "spans"},
-    {"lazily", "records", "tracebacks"},
+    {"lazily", "tracebacks"},
     {"caches", "parsing"},
     {"subclasses"},
     {"tree"},

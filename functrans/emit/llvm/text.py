@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError
+from functrans.records import NamedTuple
 
 _GLOBAL = re.compile(r"@\.c\d+")
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import assigned, carries_a_local, expressions, walk
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
+from functrans.records import NamedTuple
 
 
 class BatchPartition(NamedTuple):
