@@ -1,6 +1,7 @@
 """Lazy loading: modules are imported when something in them is first used.
 
-There are three forms. `lazy` stands for a function, given as ``"module:name"``. `namespace` imports
+There are four forms. `lazy` stands for a function, given as ``"module:name"``; `lazy_module` for a
+module of which only functions are named. `namespace` imports
 the names of a package when they are first read (PEP 562). A `Catalogue` is a table that modules
 fill when they are imported; it imports the module that defines a missing key.
 """
@@ -46,6 +47,21 @@ def is_imported(name: str) -> bool:
 def lazy(path: str) -> Lazy:
     """A function given as ``"scipy.special:erf"``, whose package is not imported yet."""
     return Lazy(path)
+
+
+class LazyModule:
+    """A module whose functions are lazy ones."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Lazy:
+        return Lazy(f"{self._path}:{name}")
+
+
+def lazy_module(path: str) -> Any:
+    """A module, given as ``"scipy.special"``, for tables of its functions."""
+    return LazyModule(path)
 
 
 _nearest = lazy("functrans.spelling:nearest")

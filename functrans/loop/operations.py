@@ -27,7 +27,9 @@ DATA = frozenset({"load", "local", "parameter", "probe"})
 
 NO_WORK = frozenset({"load", "probe", "checked", "required"})
 
-Count = int | np.ndarray[Any, Any]
+Points = np.ndarray[Any, Any]
+
+Count = int | Points
 """Numbers of operations at several points of the enclosing loops, or one number for all of them."""
 
 AT_ONCE = 1 << 14
@@ -62,7 +64,7 @@ class At(NamedTuple):
         count = np.maximum(np.broadcast_to(np.asarray(stop, np.int64), self.places) - first, 0)
         total = np.zeros(self.places, np.int64)
 
-        def found(place: Count, step: Count) -> Count:
+        def found(place: Points, step: Points) -> Points:
             indices = {
                 other: np.broadcast_to(value, self.places)[place]
                 for other, value in self.indices.items()

@@ -15,11 +15,10 @@ from time import perf_counter
 
 from functrans.ir import check
 from functrans.ir.graph import Graph
-from functrans.lazily import lazy
+from functrans.lazily import lazy, lazy_module
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
-from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.array_regrouping import columns_of
@@ -48,6 +47,9 @@ from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_r
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
 from functrans.records import NamedTuple
+
+checks = lazy_module("functrans.lower.checks")
+printing = lazy_module("functrans.lower.printing")
 
 # few programs have products of their own kernels, and a tenth of what is imported is for these
 _nests_of = lazy("functrans.lower.product.nests:nests_of")

@@ -119,7 +119,7 @@ def imports_of(source, path):
 
 def is_import_call(function):
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in {"import_module", "__import__", "lazy"}
+    return name in {"import_module", "__import__", "lazy", "lazy_module"}
 
 
 def room(parts):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError
 from functrans.records import NamedTuple
 
@@ -24,6 +25,7 @@ class Value(NamedTuple):
     lanes: int
 
 
+@cached(256)
 def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
     """The type of an element in a register: a bool is one bit."""
     name = {"f": {2: "half", 4: "float", 8: "double"}.get(dtype.itemsize), "b": "i1"}.get(
