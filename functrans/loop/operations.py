@@ -79,14 +79,14 @@ class At(NamedTuple):
                 place, first, count = place[:AT_ONCE], first[:AT_ONCE], count[:AT_ONCE]
             if not len(place):
                 continue
-            ends = count.cumsum()
-            if ends[-1] <= max(FEW, len(place) * len(_LOOKS)):
+            most = max(FEW, len(place) * len(_LOOKS))
+            if count.max() <= most and (ends := count.cumsum())[-1] <= most:
                 every = place.repeat(count)
                 step = np.arange(ends[-1]) + (first - ends + count).repeat(count)
                 np.add.at(total, every, found(every, step))
                 continue
             last = (count - 1)[:, None]
-            spread = last * _LOOKS // _LOOKS[-1]
+            spread = last // _LOOKS[-1] * _LOOKS + last % _LOOKS[-1] * _LOOKS // _LOOKS[-1]
             numbers = np.arange(len(_LOOKS))
             steps = np.where(last < len(_LOOKS), np.minimum(numbers, last), spread)
             seen = found(place.repeat(len(_LOOKS)), (first[:, None] + steps).reshape(-1))
