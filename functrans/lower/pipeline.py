@@ -48,8 +48,12 @@ from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
 from functrans.records import NamedTuple
 
-checks = lazy_module("functrans.lower.checks")
-printing = lazy_module("functrans.lower.printing")
+checks = lazy_module(
+    "functrans.lower.checks",
+    "graph_is_typed kept_is_made roots_read_what_is_made each_root_has_a_loop "
+    "nests_read_what_is_made steps_fit_kernels outputs_have_memory",
+)
+printing = lazy_module("functrans.lower.printing", "graph kept kernels loops nests plan roots")
 
 # few programs have products of their own kernels, and a tenth of what is imported is for these
 _nests_of = lazy("functrans.lower.product.nests:nests_of")

@@ -12,15 +12,24 @@ from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
 
 # a program has few of these operations
-blocked_cholesky = lazy_module("functrans.ops.linalg.compiled.cholesky")
-composed = lazy_module("functrans.ops.linalg.compiled.composed")
-elimination = lazy_module("functrans.ops.linalg.compiled.elimination")
-implicit_ql = lazy_module("functrans.ops.linalg.compiled.implicit_ql")
-in_parts = lazy_module("functrans.ops.linalg.compiled.in_parts")
-lapack = lazy_module("functrans.ops.linalg.compiled.lapack")
-one_sided = lazy_module("functrans.ops.linalg.compiled.one_sided")
-reflections = lazy_module("functrans.ops.linalg.compiled.reflections")
-written_out = lazy_module("functrans.ops.linalg.compiled.written_out")
+blocked_cholesky = lazy_module("functrans.ops.linalg.compiled.cholesky", "cotangent factor")
+composed = lazy_module(
+    "functrans.ops.linalg.compiled.composed",
+    "cholesky_cotangent lstsq pinv svd_by_qr svdvals_by_qr",
+)
+elimination = lazy_module("functrans.ops.linalg.compiled.elimination", "triangular_solve")
+implicit_ql = lazy_module("functrans.ops.linalg.compiled.implicit_ql", "spectrum")
+in_parts = lazy_module("functrans.ops.linalg.compiled.in_parts", "eigh eigvalsh qr r svd svdvals")
+lapack = lazy_module(
+    "functrans.ops.linalg.compiled.lapack",
+    "cholesky cofactor det inv slogdet solve triangular_solve",
+)
+one_sided = lazy_module("functrans.ops.linalg.compiled.one_sided", "singular_values")
+reflections = lazy_module("functrans.ops.linalg.compiled.reflections", "qr r")
+written_out = lazy_module(
+    "functrans.ops.linalg.compiled.written_out",
+    "cholesky cofactor det inv slogdet solve triangular_solve",
+)
 
 Rule = Callable[[Emission], None]
 
