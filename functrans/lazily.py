@@ -1,6 +1,7 @@
 """Lazy loading: modules are imported when something in them is first used.
 
-There are three forms. `lazy` stands for a function, given as ``"module:name"``. `namespace` imports
+There are four forms. `lazy` stands for a function, given as ``"module:name"``; `lazy_module` for
+several functions of a module. `namespace` imports
 the names of a package when they are first read (PEP 562). A `Catalogue` is a table that modules
 fill when they are imported; it imports the module that defines a missing key.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from sys import modules as _loaded
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from functrans.locks import importing, without_collection
@@ -46,6 +48,11 @@ def is_imported(name: str) -> bool:
 def lazy(path: str) -> Lazy:
     """A function given as ``"scipy.special:erf"``, whose package is not imported yet."""
     return Lazy(path)
+
+
+def lazy_module(path: str, names: str) -> Any:
+    """Some functions of a module, given as ``"scipy.special"`` and ``"erf expit"``."""
+    return SimpleNamespace(**{name: Lazy(f"{path}:{name}") for name in names.split()})
 
 
 _nearest = lazy("functrans.spelling:nearest")

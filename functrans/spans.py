@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from functrans.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -226,3 +226,15 @@ def test_no_module_takes_the_place_of_a_name():
             if isinstance(target, ast.Name)
         }
         assert not modules & named, module.name
+
+
+def test_functions_of_a_lazy_module_are_imported_when_they_are_called():
+    script = """
+import sys
+from functrans.lazily import lazy_module
+padding = lazy_module("functrans.numpy.padding", "pad")
+pad = padding.pad
+before = "functrans.numpy.padding" in sys.modules
+print(before, pad([1], 1), "functrans.numpy.padding" in sys.modules)
+"""
+    assert run(script) == "False [0 1 0] True"

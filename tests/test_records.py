@@ -1,11 +1,86 @@
-"""Data classes with few compiled methods behave as the standard library's."""
+"""Named tuples and data classes with few compiled methods behave as the standard library's."""
 
+import copy
 import dataclasses
+import inspect
+import pickle
+import typing
 from dataclasses import field, fields, replace
+from functools import partial
 
+import optree
 import pytest
 
-from functrans.records import dataclass
+from functrans import records
+from functrans.records import NamedTuple, dataclass
+
+
+def named(base):
+    """A named tuple of the standard library, or one of ours."""
+
+    class Point(base):
+        """A point."""
+
+        x: int
+        y: object = 2.0
+
+        @property
+        def sum(self):
+            return self.x + self.y
+
+    return Point
+
+
+def outcome(work):
+    try:
+        return work()
+    except (TypeError, AttributeError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        lambda c: c(1),
+        lambda c: (*c(1, 3), c(x=1).y, c(1).sum, c(1)[0], hash(c(1)), c(1) == (1, 2.0)),
+        lambda c: c(),
+        lambda c: c(1, 2, 3),
+        lambda c: c(1, z=3),
+        lambda c: setattr(c(1), "x", 2),
+        lambda c: setattr(c(1), "z", 2),
+        lambda c: c(1)._replace(y=5),
+        lambda c: c(1)._replace(z=5),
+        lambda c: (c(1)._asdict(), c._make([1, 2]), copy.copy(c(1)), copy.deepcopy(c(1))),
+        lambda c: (c._fields, c._field_defaults, c.__match_args__, c.__bases__, c.__doc__),
+        lambda c: [str(x) for x in inspect.signature(c).parameters.values()],
+        lambda c: (optree.is_namedtuple(c), optree.tree_map(str, c(1, 3))),
+        lambda c: c.__new__.__qualname__[-1],
+    ],
+)
+def test_a_named_tuple_is_as_the_standard_librarys(used):
+    classes = [named(base) for base in (typing.NamedTuple, NamedTuple)]
+    theirs, ours = (outcome(partial(used, each)) for each in classes)
+    assert repr(ours) == repr(theirs)
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+def test_a_named_tuple_can_be_pickled():
+    assert type(pickle.loads(pickle.dumps(Pair(1, 2)))) is Pair
+
+
+def test_a_constructor_is_compiled_once_for_each_number_of_fields():
+    named(NamedTuple)
+    before = len(records._compiled)
+
+    class Other(NamedTuple):
+        a: str
+        b: str
+
+    assert (len(records._compiled), Other("1", b="2").b) == (before, "2")
 
 
 def both(**options):

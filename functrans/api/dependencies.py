@@ -24,7 +24,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functrans.api.kinds import OF_EVERY_CLASS, WITHOUT_STATE, builtins_of, is_i
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
 from functrans.lazily import Lazy
+from functrans.records import NamedTuple
 from functrans.run.call import layouts
 from functrans.trace import bytecode
 

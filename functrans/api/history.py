@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from sys import modules
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans import config
 from functrans.api.arguments import aval_of_leaf, name_of, positional_names
@@ -17,6 +17,7 @@ from functrans.api.static import Given, Static
 from functrans.errors import RecompilationWarning
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.records import NamedTuple
 from functrans.spans import span
 from functrans.trace.source import is_library, warn_user
 from functrans.tree import core as tree

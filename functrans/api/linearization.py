@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import modules
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from functrans.api.arguments import aval_of_leaf, known_values
 from functrans.caches import cached_property
@@ -14,6 +14,7 @@ from functrans.ir.primitive import current
 from functrans.lazily import lazy
 from functrans.ops.calls.custom import resolve, unresolved
 from functrans.ops.control.layout import compact, spread
+from functrans.records import NamedTuple
 from functrans.run.call.ownership import own
 from functrans.trace.axes import Names, scope
 from functrans.trace.floating_point import UNWRITTEN, warning_users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.ir.types import Aval, describe, is_supported
 from functrans.lazily import lazy
+from functrans.records import NamedTuple
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.axes import Axis, check_name, declaring, entered, scope

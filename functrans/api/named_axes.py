@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import AxesError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import interned
+from functrans.records import NamedTuple
 from functrans.trace.axes import Names, scope
 from functrans.transform.variance import explicit, variance
 

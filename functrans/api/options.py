@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans import config
 from functrans.api.arguments import (
@@ -18,6 +18,7 @@ from functrans.api.arguments import (
 from functrans.errors import ArgnumsError, DeviceError
 from functrans.ir.on_device import OnDevice
 from functrans.lazily import lazy
+from functrans.records import NamedTuple
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 

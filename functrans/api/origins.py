@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrans.ops.calls.effect import effect, has_effects, without_effects
 from functrans.ops.elementwise.logic import isfinite, isnan
 from functrans.ops.elementwise.stop import required_good
 from functrans.ops.reductions.reduce import reduce_or
+from functrans.records import NamedTuple
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import located
 from functrans.trace.stage import stage

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any
+
+from functrans.records import NamedTuple
 
 
 class Place(NamedTuple):

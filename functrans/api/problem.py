@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, describe, is_complex, is_inexact
 from functrans.ops.arrays.promotion import cast
 from functrans.ops.arrays.structural import zeros_like
+from functrans.records import NamedTuple
 from functrans.run.call.ownership import own
 from functrans.trace.assignable import held, plain
 from functrans.trace.axes import Names

@@ -16,9 +16,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.api.arguments import name_of
+from functrans.records import NamedTuple
 from functrans.trace.bytecode import called_without_arguments, closure, codes, instructions
 from functrans.trace.source import is_installed
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -32,6 +32,7 @@ from functrans.ops.control.layout import spread
 from functrans.ops.dependence import Pattern, stacked
 from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.transform.acyclic import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from struct import unpack
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.ir.types import may_change
+from functrans.records import NamedTuple
 from functrans.run.call import agreement, guards
 from functrans.run.call.guards import Guards, Instruction
 from functrans.trace.dependence import inputs_of

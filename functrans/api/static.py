@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
 from functrans.api.keys import exactly, particulars, stateful
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
 from functrans.ir.types import describe
+from functrans.records import NamedTuple
 from functrans.run.call.nodes import Constants
 from functrans.trace.tracer import Tracer
 from functrans.tree.compare import Structure

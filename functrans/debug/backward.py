@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from functrans.api.compile import jit
 from functrans.ir.graph import Eqn
 from functrans.ir.observe import Observer, observed
 from functrans.ir.types import is_inexact
+from functrans.records import NamedTuple
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
 from functrans.tracebacks import boundary

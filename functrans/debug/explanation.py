@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.api.arguments import name_of
 from functrans.api.compile import Jitted, jit
@@ -19,6 +19,7 @@ from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.statements import Call
 from functrans.loop.walk import walk
 from functrans.lower.report import nest_cost, outline
+from functrans.records import NamedTuple
 from functrans.run.call.jitted import program
 from functrans.trace.source import Source
 from functrans.tracebacks import boundary

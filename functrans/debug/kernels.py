@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from functrans.debug.lines import key_of
 from functrans.debug.words import line_of
@@ -14,6 +13,7 @@ from functrans.lower.plan import Plan, Step
 from functrans.lower.provenance import equations_of_steps
 from functrans.lower.select.recomputation import graph_work
 from functrans.ops.control.residuals import flops_of
+from functrans.records import NamedTuple
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import host
 from functrans.trace.source import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.observe import Observer, observed
 from functrans.ops.calls.budget import nbytes_of
 from functrans.ops.control.residuals import flops_of
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
 

@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from functrans.caches import cached_property
 from functrans.debug.kernels import Described, described
 from functrans.debug.lines import key_of
 from functrans.debug.words import line_of, time, where
+from functrans.records import NamedTuple
 from functrans.run.call import timeline
 from functrans.run.call.timeline import Event, Log
 from functrans.spans import Span, now

@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib import import_module
 from time import sleep
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from functrans.ir.serial import record
 from functrans.ir.text import graph_text
 from functrans.ir.types import is_inexact
 from functrans.locks import lock
+from functrans.records import NamedTuple
 from functrans.run.call import memory
 from functrans.run.code import messages
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from functrans.errors import AxisSizeError
 from functrans.ir.types import Aval, describe
+from functrans.records import NamedTuple
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.caches import once
 from functrans.emit import in_python
 from functrans.loop.failures import OUT_OF_BOUNDS
+from functrans.records import NamedTuple
 
 # mypy: disable-error-code="no-untyped-def"
 

@@ -101,7 +101,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from sys import _getframe, modules
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -110,6 +110,7 @@ from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, Shape, interned, is_bfloat16
 from functrans.lazily import Catalogue
 from functrans.locks import lock
+from functrans.records import NamedTuple
 
 if TYPE_CHECKING:
     from functrans.ir.graph import Eqn, Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from functrans.ops.arrays.structural import astype, reshape, transpose
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import windows_of
 from functrans.ops.indexing.views import flip
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 
 Axes = tuple[int, ...]

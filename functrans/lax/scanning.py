@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functrans.ops.arrays.shape import concatenate, merged, read_along, stack
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.control.layout import cut
 from functrans.ops.control.scan import scan_p
+from functrans.records import NamedTuple
 from functrans.trace.stage import replay
 from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary

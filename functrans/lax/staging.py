@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from inspect import CO_VARARGS
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
 from functrans.ops.arrays.promotion import result_type
 from functrans.ops.arrays.structural import astype
+from functrans.records import NamedTuple
 from functrans.trace.axes import Names, declaring, scope
 from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.loop.domain import LARGEST, TooLarge, broadcast
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, For
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 Array = np.ndarray[Any, Any]
 

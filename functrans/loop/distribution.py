@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.fusion import Joining, contracted, fused
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -22,6 +21,7 @@ from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer
 from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import expressions
+from functrans.records import NamedTuple
 
 Fixed = tuple[Number | None, ...]
 """The constant indices of an element, and None for others."""

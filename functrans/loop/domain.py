@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functrans.ir.types import broadcast_shape, is_float
 from functrans.loop.affine import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
 from functrans.loop.statements import Buffer
+from functrans.records import NamedTuple
 
 
 class Unknown(NamedTuple):

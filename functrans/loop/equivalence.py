@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.caches import bits, cached
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, Kernel
+from functrans.records import NamedTuple
 
 
 def representatives(kernels: Iterable[Kernel]) -> dict[Kernel, Kernel]:

@@ -7,11 +7,10 @@ If there is no memory for its temporaries, it returns that code immediately.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans.errors import NonFiniteError, StepLimitError
+from functrans.records import NamedTuple
 
 
 class Failure(NamedTuple):

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from functrans.caches import cached_property
 from functrans.loop.nodes import ZERO
@@ -31,7 +30,7 @@ from functrans.loop.walk import (
     stored,
     walk,
 )
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Joining(NamedTuple):

@@ -8,9 +8,9 @@ Each number comes with the reason for it. Most of the results were measured on a
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.fragments import ROWS, WARP
+from functrans.records import NamedTuple
 
 
 class ProductTile(NamedTuple):

@@ -7,9 +7,9 @@ Communicators and other handles belong to a process, and replace the symbol when
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+
+from functrans.records import NamedTuple
 
 PREFIX = "mpi"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,17 +20,23 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
 from functrans.loop.statements import For, If, MatrixMultiply, Reduce, Statement, Store, While
 from functrans.loop.walk import bounds, expressions, loops_of, walk
+from functrans.records import NamedTuple
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that are data."""
 
 NO_WORK = frozenset({"load", "probe", "checked", "required"})
 
-Count = int | np.ndarray[Any, Any]
+Points = np.ndarray[Any, Any]
+
+Count = int | Points
 """Numbers of operations at several points of the enclosing loops, or one number for all of them."""
 
 AT_ONCE = 1 << 14
 """The number of points of the enclosing loops that are evaluated together."""
+
+FEW = 1 << 12
+"""The number of steps that are all evaluated, rather than samples of them."""
 
 _LOOKS = np.array([0, 7, 197, 331, 499, 613, 797, 941, 983, 1000])
 """The sampled steps of a range, in thousandths: irregular, so that they do not resonate with
@@ -51,42 +57,47 @@ class At(NamedTuple):
     ) -> Count:
         """The operations of a loop at each point; ``inside`` gives those of each of its steps.
 
-        If the samples lie on a line, the arithmetic series is summed; otherwise, the range is
-        halved.
+        Few steps are all evaluated. Of many, samples are: if they lie on a line, the arithmetic
+        series is summed; otherwise, the range is halved.
         """
         first = np.broadcast_to(np.asarray(start, np.int64), self.places)
         count = np.maximum(np.broadcast_to(np.asarray(stop, np.int64), self.places) - first, 0)
         total = np.zeros(self.places, np.int64)
-        left = [(np.arange(self.places), first, count)]
+
+        def found(place: Points, step: Points) -> Points:
+            indices = {
+                other: np.broadcast_to(value, self.places)[place]
+                for other, value in self.indices.items()
+            }
+            return np.broadcast_to(inside(At(indices | {index: step}, len(place))), len(place))
+
+        left = [(np.flatnonzero(count), first[count > 0], count[count > 0])]
         while left:
             place, first, count = left.pop()
             if len(place) > AT_ONCE:
                 left.append((place[AT_ONCE:], first[AT_ONCE:], count[AT_ONCE:]))
                 place, first, count = place[:AT_ONCE], first[:AT_ONCE], count[:AT_ONCE]
+            if not len(place):
+                continue
+            most = max(FEW, len(place) * len(_LOOKS))
+            if count.max() <= most and (ends := count.cumsum())[-1] <= most:
+                every = place.repeat(count)
+                step = np.arange(ends[-1]) + (first - ends + count).repeat(count)
+                np.add.at(total, every, found(every, step))
+                continue
             last = (count - 1)[:, None]
-            steps = np.where(
-                last < len(_LOOKS), np.arange(len(_LOOKS)), last * _LOOKS // _LOOKS[-1]
-            )
-            steps = np.clip(steps, 0, np.maximum(last, 0))
-            indices = {
-                other: np.repeat(np.broadcast_to(value, self.places)[place], len(_LOOKS))
-                for other, value in self.indices.items()
-            }
-            indices[index] = (first[:, None] + steps).reshape(-1)
-            found = np.broadcast_to(inside(At(indices, steps.size)), steps.size)
-            found = found.reshape(steps.shape)
-            slope = (found[:, -1] - found[:, 0]) // np.maximum(count - 1, 1)
-            on_a_line = (found == found[:, :1] + slope[:, None] * steps).all(axis=1)
-            fresh = np.diff(steps, axis=1, prepend=-1) > 0
-            series = count * found[:, 0] + slope * (count * (count - 1) // 2)
-            few = np.where(count > 0, (found * fresh).sum(axis=1), 0)
-            are_few = count <= len(_LOOKS)
-            done = on_a_line | are_few
-            np.add.at(total, place, np.where(done, np.where(are_few, few, series), 0))
-            if not done.all():
-                place, first, count = place[~done], first[~done], count[~done]
-                half = count // 2
-                left += [(place, first, half), (place, first + half, count - half)]
+            spread = last // _LOOKS[-1] * _LOOKS + last % _LOOKS[-1] * _LOOKS // _LOOKS[-1]
+            numbers = np.arange(len(_LOOKS))
+            steps = np.where(last < len(_LOOKS), np.minimum(numbers, last), spread)
+            seen = found(place.repeat(len(_LOOKS)), (first[:, None] + steps).reshape(-1))
+            seen = seen.reshape(steps.shape)
+            slope = (seen[:, -1] - seen[:, 0]) // np.maximum(count - 1, 1)
+            done = (seen == seen[:, :1] + slope[:, None] * steps).all(axis=1)
+            series = count * seen[:, 0] + slope * (count * (count - 1) // 2)
+            total[place[done]] += series[done]
+            place, first, count = place[~done], first[~done], count[~done]
+            half = count // 2
+            left += [(place, first, half), (place, first + half, count - half)]
         return total if self.places > 1 else int(total[0])
 
 

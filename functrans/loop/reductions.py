@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
@@ -18,6 +17,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
 from functrans.loop.target import Target
 from functrans.loop.walk import scalars
+from functrans.records import NamedTuple
 
 
 class Reductions(NamedTuple):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from functrans.loop.equivalence import Pattern, pattern
 from functrans.loop.functions import node_count
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, If, Statement, While
 from functrans.loop.walk import assigned, bodies, declared, expressions, loops_of, walk
+from functrans.records import NamedTuple
 
 FEWEST = 48
 """The fewest nodes of a loop that becomes a procedure."""

@@ -16,7 +16,7 @@ import itertools
 import struct
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from functrans.ir.types import is_bfloat16
 from functrans.loop.failures import FAILURES, OUT_OF_BOUNDS
 from functrans.loop.numerics import divide_integers, fma_rounded, rotate_left, shift_right_logical
+from functrans.records import NamedTuple
 
 Number = bool | int | float
 

@@ -14,14 +14,14 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.loop.fragments import WARP
 from functrans.loop.nodes import INDEX, as_index
 from functrans.loop.scalar import Scalar, convert
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 _fresh = itertools.count()
 

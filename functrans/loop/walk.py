@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.messages import message_of
 from functrans.loop.scalar import Scalar, postorder
@@ -25,6 +24,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
+from functrans.records import NamedTuple
 
 Body = tuple[Statement, ...]
 

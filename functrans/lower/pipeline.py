@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from time import perf_counter
-from typing import NamedTuple
 
 from functrans.ir import check
 from functrans.ir.graph import Graph
-from functrans.lazily import lazy
+from functrans.lazily import lazy, lazy_module
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
-from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.array_regrouping import columns_of
@@ -48,6 +46,14 @@ from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
+from functrans.records import NamedTuple
+
+checks = lazy_module(
+    "functrans.lower.checks",
+    "graph_is_typed kept_is_made roots_read_what_is_made each_root_has_a_loop "
+    "nests_read_what_is_made steps_fit_kernels outputs_have_memory",
+)
+printing = lazy_module("functrans.lower.printing", "graph kept kernels loops nests plan roots")
 
 # few programs have products of their own kernels, and a tenth of what is imported is for these
 _nests_of = lazy("functrans.lower.product.nests:nests_of")

@@ -7,11 +7,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Column, Kernel
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 ENDLESS = 2**63 - 1
 """The number of iterations of a loop without a known bound."""

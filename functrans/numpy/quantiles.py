@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.reductions.sorting import sort as sort_p
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 

@@ -7,7 +7,7 @@ NumPy's functions convert the coefficients to plain arrays, and test whether the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact, operand, with_axes
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.structural import reshape
+from functrans.records import NamedTuple
 
 Function = Callable[..., Any]
 _answer_for_functions = lazy("functrans.numpy.series_objects:answer_for_functions")

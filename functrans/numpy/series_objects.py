@@ -21,8 +21,6 @@ from functrans.lazily import lazy
 from functrans.numpy.arrays import array, duplicate, inexact, known, with_axes
 from functrans.numpy.contraction import tensordot
 from functrans.numpy.define import refuse
-from functrans.numpy.polynomial_roots import poly
-from functrans.numpy.sequences import convolve
 from functrans.numpy.series import BASES, Basis, clenshaw, value, vandermonde
 from functrans.ops.arrays.shape import concatenate, holds_tracer, with_tracers
 from functrans.ops.arrays.structural import astype, zeros
@@ -30,6 +28,8 @@ from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
 Function = Callable[..., Any]
+_convolve = lazy("functrans.numpy.sequences:convolve")
+_poly = lazy("functrans.numpy.polynomial_roots:poly")
 _eigenvalues = lazy("functrans.numpy.decompositions:real_if_known")
 _lstsq = lazy("functrans.numpy.linalg:lstsq")
 
@@ -65,7 +65,7 @@ def _sub(basis: Basis, x: Any, y: Any) -> Any:
 
 def _mul(basis: Basis, x: Any, y: Any) -> Any:
     if basis is BASES["polynomial"]:
-        return convolve(x, y)
+        return _convolve(x, y)
     products = np.zeros((x.size, y.size, x.size + y.size - 1))
     times = _numpys(basis, "mul")
     for i, j in np.ndindex(x.size, y.size):
@@ -317,5 +317,5 @@ def answer_for_methods() -> None:
 def initialize_poly1d(self: Any, c_or_r: Any, r: bool = False, variable: Any = None) -> None:
     """Initialise an ``np.poly1d``, whose methods call functions that dispatch on arguments."""
     own(np.poly1d.__init__)(self, [1.0], variable=variable)
-    c = array(poly(c_or_r) if r else c_or_r)
+    c = array(_poly(c_or_r) if r else c_or_r)
     self._coeffs = _vector(c if c.shape != (0,) else zeros((1,), c.dtype))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import INDEX, array, astype, counting, filled, flat
@@ -21,6 +21,7 @@ from functrans.ops.elementwise.compare import equal, less, not_equal
 from functrans.ops.indexing.gather import gather, scatter_add, scatter_set
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.ops.reductions.sorting import argsort
+from functrans.records import NamedTuple
 
 # -- positions -------------------------------------------------------------------------------------
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.ir.types import Aval, Shape
 from functrans.lazily import lazy
+from functrans.records import NamedTuple
 
 Pattern = Any
 """A `scipy.sparse.csr_array` of bool, which is not imported before one is made."""

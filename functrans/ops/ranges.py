@@ -8,13 +8,14 @@ name. With parameters that pass, no rule reads or writes outside the memory of i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.types import Aval, is_supported
+from functrans.records import NamedTuple
 
 
 class Given(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.ir.primitive import Sample, Samples
 from functrans.ir.types import Shape
+from functrans.records import NamedTuple
 
 
 class Domain(NamedTuple):

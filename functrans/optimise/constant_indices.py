@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from functrans.ops.elementwise.arithmetic import add, multiply
 from functrans.ops.indexing.fixed import Positions, pick, put
 from functrans.ops.indexing.gather import gather, scatter_add, scatter_multiply, scatter_set
 from functrans.optimise.rewrite import Rule, replaced
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 LONGEST_TARGET = 512

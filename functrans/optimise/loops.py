@@ -7,7 +7,7 @@ a residual may also be a result, and a carry may be passed on unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ops.arrays.known import known_integers
@@ -15,6 +15,7 @@ from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
 from functrans.ops.control.while_loop import While, while_p
 from functrans.optimise.rewrite import Rewriter
+from functrans.records import NamedTuple
 
 
 def is_loop(eqn: Eqn) -> bool:

@@ -15,7 +15,6 @@ Results stay correct without a pass (``config.skip_passes``) unless it is requir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from functrans import config
 from functrans.caches import cached
@@ -31,6 +30,7 @@ from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.simplification import fold_constants, inline, merge_equal, simplify
 from functrans.optimise.twins import merge_twins
+from functrans.records import NamedTuple
 
 
 class Pass(NamedTuple):

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functrans.ir.types import Shape, describe, is_float
 from functrans.numpy.arrays import shape_of
 from functrans.ops.arrays.promotion import cast, strong_dtype
 from functrans.ops.arrays.structural import broadcast_to
+from functrans.records import NamedTuple
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer

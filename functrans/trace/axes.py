@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.errors import AxesError
 from functrans.ir.graph import Var
+from functrans.records import NamedTuple
 
 
 class Axis(NamedTuple):

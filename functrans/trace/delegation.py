@@ -40,6 +40,24 @@ _wanted: list[bool] = [False]
 """Whether the delegating code is in place, and whether a trace is active."""
 
 
+class _Signature(inspect.Signature):
+    """The signature of a function, determined when it is read: a first trace has a hundred."""
+
+    __slots__ = ("_function",)
+    _function: Function
+
+    @classmethod
+    def of(cls, function: Function) -> _Signature:
+        made = cls.__new__(cls)
+        made._function = function
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in inspect.Signature.__slots__:
+            raise AttributeError(name)
+        return getattr(inspect.signature(self._function), name)
+
+
 def delegate(
     function: Any,  # a function of another library, written in Python
     ours: Function,  # the replacement
@@ -66,7 +84,7 @@ def delegate(
 
     if not hasattr(function, "__wrapped__"):
         # otherwise inspect would derive the signature from the replaced code
-        function.__signature__ = inspect.signature(theirs)
+        function.__signature__ = _Signature.of(theirs)
     _own[function], _answers[function] = theirs, answer
     with _changing:
         _codes[function] = code, _calling(answer, code)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import _getframe
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from functrans.ir.graph import Atom, Eqn, Var
 from functrans.ir.on_device import appliers
 from functrans.ir.primitive import Primitive, current, registry
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, is_supported
+from functrans.records import NamedTuple
 from functrans.subclasses import PLAIN
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import source_of

@@ -8,13 +8,14 @@ import sys
 import warnings
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.caches import Table
 from functrans.ir.evaluate import FILE
 from functrans.ir.graph import Eqn
+from functrans.records import NamedTuple
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
+from functrans.records import NamedTuple
 from functrans.trace import patch
 from functrans.trace.absent import UNKNOWN, holds
 from functrans.trace.adoption import traced

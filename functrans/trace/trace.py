@@ -8,7 +8,7 @@ inner graphs (a compiled call, a loop) are evaluated when a result is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
+from functrans.records import NamedTuple
 from functrans.subclasses import PLAIN
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import check_plain

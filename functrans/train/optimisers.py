@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans import numpy as np
 from functrans import tree
 from functrans.ir.types import describe
+from functrans.records import NamedTuple
 from functrans.train.rows import is_rows
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans import numpy as np
 from functrans import tree
 from functrans.api.arguments import check_callable
 from functrans.api.derivatives import value_and_grad
 from functrans.api.transformed import Transformed, transform
+from functrans.records import NamedTuple
 from functrans.tracebacks import boundary
 
 Keep = Callable[[str], bool] | Sequence[str]

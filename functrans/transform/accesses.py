@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.ir.types import Aval
 from functrans.loop.nodes import as_index, index
 from functrans.loop.scalar import Scalar, meaning, postorder
 from functrans.ops.dependence import check_entries
+from functrans.records import NamedTuple
 
 _fresh = count()
 

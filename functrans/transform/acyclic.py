@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from functrans.ops.control.scan import scan_p
 from functrans.ops.dependence import Pattern
 from functrans.ops.elementwise.arithmetic import negative
 from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.records import NamedTuple
 from functrans.trace.stage import rewrite
 from functrans.transform.colouring import count_colours
 

@@ -7,13 +7,14 @@ So the entries are diagonals, read without stored positions, except for a few ro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.ops.arrays.slicing import assemble_p, read_slice
 from functrans.ops.dependence import Pattern
 from functrans.ops.indexing.cyclic import cyclic_diagonal
+from functrans.records import NamedTuple
 
 _WIDEST = 16
 """The most entries of a row, which are unrolled."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
@@ -16,6 +16,7 @@ from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import absent_like, cast
 from functrans.ops.control.layout import spread
+from functrans.records import NamedTuple
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 from functrans.transform.support import Support, Supports, tangent_by_parts

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Literal, Var, prune, rewriting
 from functrans.ops.arrays.structural import instantiated, place, reduce_sum
 from functrans.ops.calls.custom import resolved
+from functrans.records import NamedTuple
 from functrans.trace.stage import apply, replay, rewrite
 from functrans.transform.batch import batched_outputs
 from functrans.transform.forward import jvp_graph

@@ -7,7 +7,7 @@ table, in less memory than the table takes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functrans.ops.arrays.slicing import slice_p
 from functrans.ops.arrays.structural import cast
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.indexing.gather import gather
+from functrans.records import NamedTuple
 
 
 class LookUp(NamedTuple):

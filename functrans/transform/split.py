@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, rewriting
 from functrans.ir.primitive import EqnSplit
 from functrans.ops.arrays.structural import is_zeros
+from functrans.records import NamedTuple
 
 
 class Split(NamedTuple):

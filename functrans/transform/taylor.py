@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
@@ -23,6 +23,7 @@ from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.custom import resolved
 from functrans.ops.control.layout import spread
+from functrans.records import NamedTuple
 from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
 from functrans.transform.support import deferred

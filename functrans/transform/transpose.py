@@ -7,7 +7,7 @@ depend on the linear inputs are computed first, forwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
@@ -16,6 +16,7 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.masked import Masked, added, applied
 from functrans.ops.arrays.structural import absent_like, cast, is_zeros
 from functrans.ops.control.layout import spread
+from functrans.records import NamedTuple
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
 from functrans.transform.split import split

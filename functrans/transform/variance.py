@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.errors import AxesError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, any_eqn, inner_graphs
@@ -19,6 +19,7 @@ from functrans.ir.types import is_inexact
 from functrans.ops.collectives.collectives import VARYING, is_along, pvary
 from functrans.ops.control.layout import Flags, Scan, cut, either, fixpoint
 from functrans.ops.control.while_loop import While
+from functrans.records import NamedTuple
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.axes import INVARIANT, Names, Scope, scope
 from functrans.trace.source import located

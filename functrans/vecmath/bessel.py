@@ -17,11 +17,11 @@ NIST Digital Library of Mathematical Functions, 10.25, 10.29, 10.31, 10.40.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, convert, copysign, eq, fma, minimum, sqrt, where
+from functrans.records import NamedTuple
 from functrans.vecmath.exponential import exp, exp_scaled
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import (

@@ -16,11 +16,11 @@ NIST Digital Library of Mathematical Functions, 10.2, 10.6, 10.8, 10.17.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from functrans.loop.scalar import Scalar, eq, fma, minimum, sqrt, where
+from functrans.records import NamedTuple
 from functrans.vecmath.bessel import power_series
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import horner, in_float64, is_nan

@@ -11,9 +11,8 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 11.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.loop.scalar import Scalar, const, fma, unlikely, where
+from functrans.records import NamedTuple
 from functrans.vecmath.logarithm import LN2
 from functrans.vecmath.polynomial import (
     FLOAT32,

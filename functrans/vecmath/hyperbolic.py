@@ -12,8 +12,6 @@ NIST Digital Library of Mathematical Functions, 4.35, 4.37.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans.loop.scalar import (
@@ -28,6 +26,7 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
+from functrans.records import NamedTuple
 from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most, divided_by_ln2
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (

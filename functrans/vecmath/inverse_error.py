@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, convert, fma, ratio, sqrt, unlikely, where
+from functrans.records import NamedTuple
 from functrans.vecmath.logarithm import log1p_reduced, split
 from functrans.vecmath.polynomial import (
     FLOAT32,

@@ -11,8 +11,6 @@ W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980), ch
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.loop.scalar import (
     Scalar,
     bitcast,
@@ -25,6 +23,7 @@ from functrans.loop.scalar import (
     unlikely,
     where,
 )
+from functrans.records import NamedTuple
 from functrans.vecmath.polynomial import FLOAT32, FLOAT64, Format, floating, format_of, polynomial
 from functrans.vecmath.roots import unit_of_square
 

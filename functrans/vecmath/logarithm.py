@@ -14,7 +14,6 @@ FreeBSD msun, e_log.c (K. C. Ng, 1993), for the order of the sums.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from functrans.loop.scalar import (
     unlikely,
     where,
 )
+from functrans.records import NamedTuple
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,

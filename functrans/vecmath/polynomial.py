@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.caches import cached
 from functrans.loop.functions import Function, parameter
 from functrans.loop.scalar import Scalar, bitcast, const, convert, fma, ne, where
+from functrans.records import NamedTuple
 
 Pair = tuple[Scalar, Scalar]
 

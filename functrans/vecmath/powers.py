@@ -11,11 +11,10 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), section 11.6.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans.loop.scalar import Scalar, bitcast, const, eq, fma, ne, ratio, trunc, unlikely, where
+from functrans.records import NamedTuple
 from functrans.vecmath.exponential import exp2_normal, exp2_of_pair
 from functrans.vecmath.logarithm import LN2, is_ordinary, split
 from functrans.vecmath.polynomial import (

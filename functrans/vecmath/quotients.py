@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, eq, floor, fma, maximum, minimum, unlikely, where
+from functrans.records import NamedTuple
 from functrans.vecmath.exponential import LOG2_E, exp
 from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p

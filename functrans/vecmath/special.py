@@ -12,9 +12,9 @@ M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
+from functrans.records import NamedTuple
 from functrans.vecmath.exponential import at_most, exp, exp_of_pair
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (

@@ -19,7 +19,6 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 12.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from functrans.loop.scalar import (
     unlikely,
     where,
 )
+from functrans.records import NamedTuple
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,

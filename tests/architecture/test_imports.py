@@ -17,8 +17,9 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
+    {"records"},
     {"errors", "config", "version", "locks", "spelling", "probing", "spans"},
-    {"lazily", "records", "tracebacks"},
+    {"lazily", "tracebacks"},
     {"caches", "parsing"},
     {"subclasses"},
     {"tree"},
@@ -118,7 +119,7 @@ def imports_of(source, path):
 
 def is_import_call(function):
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in {"import_module", "__import__", "lazy"}
+    return name in {"import_module", "__import__", "lazy", "lazy_module"}
 
 
 def room(parts):

@@ -84,6 +84,27 @@ def test_functions_are_what_they_were():
     assert seen == [False]
 
 
+def test_signatures_are_read_when_they_are_asked_for():
+    theirs = inspect.signature(lambda a, /, b=2, *, c: None)
+    asked = []
+
+    class Function:
+        @property
+        def __signature__(self):
+            asked.append(1)
+            return theirs
+
+        def __call__(self):
+            """Only its signature is read."""
+
+    ours = delegation._Signature.of(Function())
+    assert not asked
+    assert ours == theirs and str(ours) == str(theirs) and hash(ours) == hash(theirs)
+    assert ours.bind(1, c=3) == theirs.bind(1, c=3)
+    assert ours.replace(parameters=[]) == theirs.replace(parameters=[])
+    assert pickle.loads(pickle.dumps(ours)) == theirs and not hasattr(ours.replace(), "other")
+
+
 def test_other_threads_have_scipys():
     tracing, done = threading.Event(), threading.Event()
     seen = []

@@ -7,11 +7,12 @@ float types have a common type. Integers wrap; no flag that would make overflow 
 from __future__ import annotations
 
 import ast
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.emit.cuda import numbers
 from functrans.emit.cuda.names import FLOATS, INTEGERS
 from functrans.emit.cuda.site import Site
+from functrans.records import NamedTuple
 
 CASTS = frozenset((*INTEGERS, *FLOATS))
 

@@ -9,7 +9,7 @@ copied in this way are executed immediately, which is a valid implementation, to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.emit.cuda.memory import WIDEST
 from functrans.emit.cuda.numbers import Code
@@ -18,6 +18,7 @@ from functrans.emit.cuda.superwords import Group, groups
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, If, Store
+from functrans.records import NamedTuple
 
 
 class Copy(NamedTuple):

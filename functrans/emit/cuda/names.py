@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functrans.caches import once
 from functrans.emit.cuda import asynchronous, memory, numbers, teams, tensor_cores
 from functrans.emit.cuda.site import Site, numba_type
 from functrans.loop.fragments import SUMS
+from functrans.records import NamedTuple
 
 FLOATS = ("float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")

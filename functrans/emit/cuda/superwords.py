@@ -9,13 +9,14 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.loop.affine import divisor
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Store
 from functrans.loop.terms import from_terms
+from functrans.records import NamedTuple
 
 WIDEST = 16
 """The largest size in bytes of a load or store."""

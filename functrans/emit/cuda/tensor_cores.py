@@ -7,11 +7,12 @@ PTX ISA define which thread holds which elements.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.emit.cuda.numbers import Code
 from functrans.emit.cuda.site import SHARED, Site
 from functrans.loop.fragments import SUMS
+from functrans.records import NamedTuple
 
 
 class Shape(NamedTuple):

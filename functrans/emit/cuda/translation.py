@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from functrans.emit.cuda.arithmetic import (
 from functrans.emit.cuda.names import FLOATS, TABLE
 from functrans.emit.cuda.site import GLOBAL, Site
 from functrans.parsing import parsed
+from functrans.records import NamedTuple
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = (

@@ -112,6 +112,8 @@ class Expressions(Calls):
 
     def _read(self, node: Scalar) -> frozenset[Buffer | Scalar]:
         """The changing buffers and the locals that an expression reads."""
+        if node in self._sources:
+            return self._sources[node]
         stack = [node]
         while stack:
             top = stack[-1]
@@ -151,10 +153,12 @@ class Expressions(Calls):
         while stack:
             node = stack[-1]
             operands = self._needed_first(node)
-            known = [value for arg in operands if (value := self.lookup(arg, base)) is not None]
-            if len(known) < len(operands):
-                stack += [arg for arg in operands if self.lookup(arg, base) is None]
+            found_for = [(arg, self.lookup(arg, base)) for arg in operands]
+            missing = [arg for arg, value in found_for if value is None]
+            if missing:
+                stack += missing
                 continue
+            known = [value for _, value in found_for if value is not None]
             stack.pop()
             if self.lookup(node, base) is None:
                 found = self._emit(node, base, known)

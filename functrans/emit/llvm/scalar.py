@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from functrans.emit.llvm.text import (
     splat_literal,
     suffix,
 )
+from functrans.records import NamedTuple
 
 # Operations on two operands of one dtype: the instructions for floats, signed integers, unsigned
 # integers and bools. A product and a sum that are both marked `contract` may become a fused

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError
+from functrans.records import NamedTuple
 
 _GLOBAL = re.compile(r"@\.c\d+")
 
@@ -23,6 +25,7 @@ class Value(NamedTuple):
     lanes: int
 
 
+@cached(256)
 def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
     """The type of an element in a register: a bool is one bit."""
     name = {"f": {2: "half", 4: "float", 8: "double"}.get(dtype.itemsize), "b": "i1"}.get(

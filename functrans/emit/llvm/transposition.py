@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from functrans.emit.llvm.text import Writer
 from functrans.loop.affine import Coefficients
@@ -19,6 +18,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store
 from functrans.loop.walk import always_loaded, assigned, declared, expressions
+from functrans.records import NamedTuple
 
 FEWEST = 2
 """The fewest adjacent loads for which a transposition is profitable."""

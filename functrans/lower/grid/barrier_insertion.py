@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
@@ -28,6 +27,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.walk import Body, children, expressions, loaded, stored, walk
+from functrans.records import NamedTuple
 
 _BARRIER = Barrier()
 

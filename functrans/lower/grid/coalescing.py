@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import ZERO, index
@@ -22,6 +21,7 @@ from functrans.loop.substitution import Position, Rewriting
 from functrans.loop.walk import Body, expressions, stored, walk
 from functrans.lower.grid.sizes import Sizes, called
 from functrans.lower.plan import Step
+from functrans.records import NamedTuple
 
 
 def coalesced(step: Step, largest: int) -> Step:

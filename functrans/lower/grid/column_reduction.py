@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -47,6 +46,7 @@ from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.nest.linearisation import Values, quotient_and_rest
 from functrans.lower.plan import Step
+from functrans.records import NamedTuple
 
 
 def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) -> Step:

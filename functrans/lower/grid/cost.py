@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.operations import operations
@@ -20,6 +19,7 @@ from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store,
 from functrans.loop.walk import expressions, walk
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.slicing import Sums, long_sums
+from functrans.records import NamedTuple
 
 STEPS = 64
 """The assumed trip count of a loop whose number of steps is found on the way."""

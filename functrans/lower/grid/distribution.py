@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
@@ -29,6 +28,7 @@ from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
 from functrans.lower.nest.fusion import Fusion
+from functrans.records import NamedTuple
 
 
 def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import takewhile
 from math import prod
 from operator import attrgetter
-from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX
@@ -26,7 +25,7 @@ from functrans.loop.walk import Body, assigned, buffers_of, declared, scalars, w
 from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Arm(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
@@ -26,6 +25,7 @@ from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.linearisation import linearised
+from functrans.records import NamedTuple
 
 
 def side_by_side(

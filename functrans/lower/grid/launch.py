@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.statements import Buffer, Kernel, MatrixMultiply, Reduce
 from functrans.loop.walk import walk
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.plan import MOST_NARROW, Step, threads
+from functrans.records import NamedTuple
 
 
 class Launch(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Call, For, Statement, Store, in_loops
@@ -19,6 +18,7 @@ from functrans.loop.walk import Body, buffers_of, loaded, walk
 from functrans.lower.grid.dealing import is_from_zero
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import carries_values
+from functrans.records import NamedTuple
 
 
 def with_calls_apart(nest: Nest) -> list[Nest]:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from functrans.lazily import lazy_module
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
-from functrans.lower import checks, printing
 from functrans.lower.grid import stages
 from functrans.lower.pipeline import CPU_PIPELINE, OF_NESTS, OF_ROOTS, OF_STEPS, Pipeline, Stage
+
+checks = lazy_module("functrans.lower.checks", "each_root_has_a_loop")
+printing = lazy_module("functrans.lower.printing", "loops")
 
 _SHARED = {stage.name: stage for stage in CPU_PIPELINE.stages}
 

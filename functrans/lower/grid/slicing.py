@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from functrans.loop.walk import Body, locals_in, walk
 from functrans.lower.grid.dealing import deal, extent, is_from_zero, perfect, terms
 from functrans.lower.grid.unroll_and_jam import Jam
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
+from functrans.records import NamedTuple
 
 Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
 """The result of an iteration to which a row of slices belongs; its dtype, and its shape."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -24,6 +23,7 @@ from functrans.loop.walk import buffers_of, stored, walk
 from functrans.lower.grid.dealing import is_dealt, is_plain
 from functrans.lower.grid.sizes import Sizes, called
 from functrans.lower.plan import Step
+from functrans.records import NamedTuple
 
 
 def pipelined(step: Step, grid: Grid, largest: int) -> Step:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from functrans.loop.statements import Buffer, Column
 from functrans.loop.target import Target
+from functrans.records import NamedTuple
 
 
 class Arena(NamedTuple):

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Sequence
 from itertools import accumulate
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.statements import Address, Buffer, Call, Column, For, MatrixMultiply
 from functrans.loop.target import Target
 from functrans.loop.walk import accesses, buffers_of, walk
 from functrans.lower.nest.bodies import Nest
+from functrans.records import NamedTuple
 
 
 class Regrouping(NamedTuple):

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
-from typing import NamedTuple
 
 import numpy as np
 
+from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const, convert, eq, idiv, postorder
@@ -27,8 +27,11 @@ from functrans.loop.statements import Address, Buffer, Call, For, If, Let, State
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import assigned, carries_a_local, expressions, walk
-from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
+from functrans.records import NamedTuple
+
+_assigned_before_use = lazy("functrans.lower.kernel.definite_assignment:assigned_before_use")
+_used_by = lazy("functrans.lower.kernel.definite_assignment:used_by")
 
 
 class BatchPartition(NamedTuple):
@@ -206,7 +209,7 @@ class _RowDependences:
         """Whether each iteration has written what it reads of a row of scratch."""
         if one not in self.scratch or _naming(loop.body, one) < _naming(self.body, one):
             return False
-        return loop.parallel or assigned_before_use(loop.body, one)
+        return loop.parallel or _assigned_before_use(loop.body, one)
 
     def _is_own_row(self, one: Buffer, position: Sequence[Scalar], row: Scalar, size: int) -> bool:
         axes = [axis for axis, i in enumerate(position) if self._number_of_group(i, size) is row]
@@ -268,7 +271,7 @@ def _group(loop: For, extent: int) -> int:
 
 def _naming(body: Iterable[Statement], one: Buffer) -> int:
     """The number of statements that refer to a buffer themselves."""
-    return sum(one in used_by(each) for each in walk(body))
+    return sum(one in _used_by(each) for each in walk(body))
 
 
 def _blocked(nest: Nest, extent: int, groups: Mapping[For, int], limits: BatchPartition) -> For:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.operations import operations_of
@@ -28,6 +27,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fission import groups
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import extent_of
+from functrans.records import NamedTuple
 
 
 class Distribution(NamedTuple):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.aliasing import Aliasing
 from functrans.loop.statements import Buffer, Store
@@ -20,6 +19,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import walk
 from functrans.lower.kernel.donation import layout, occurrences
 from functrans.lower.nest.bodies import Nest
+from functrans.records import NamedTuple
 
 
 class Reuse(NamedTuple):

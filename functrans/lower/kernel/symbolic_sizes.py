@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import BOOL, Scalar, const, postorder
@@ -20,6 +19,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt, walk
 from functrans.lower.kernel.array_linearisation import linear_places
 from functrans.lower.nest.bodies import Nest
+from functrans.records import NamedTuple
 
 
 class Kernels(NamedTuple):

@@ -14,6 +14,7 @@ from math import prod
 from operator import attrgetter
 
 from functrans.caches import cached_property
+from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
 from functrans.loop.reductions import Reductions, lower_folds
@@ -33,7 +34,6 @@ from functrans.loop.statements import (
 from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, stored, with_bodies
-from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fission import distribute, is_worth_sharing, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
@@ -43,6 +43,8 @@ from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
 from functrans.records import dataclass
+
+_with_accumulators = lazy("functrans.lower.nest.accumulators:with_accumulators")
 
 MOST_TOGETHER = 4
 """The most sums that share a loop along a row: each has several vector registers."""
@@ -407,7 +409,7 @@ class NestBuilder:
         values = self.simplify.substitute(self._replace_loads(root), self._index_values)
         if root.folds and lanes > 1 and "accumulators" in self.target.stages:
             count = self._accumulators(root, lanes // self._vector_length(values, root))
-            values = with_accumulators(values, count, self.target, self.simplify)
+            values = _with_accumulators(values, count, self.target, self.simplify)
         return values
 
     def _results(self, root: Elements, values: Sequence[Scalar]) -> Iterator[Statement]:

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import frexp
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -62,6 +62,7 @@ from functrans.loop.walk import (
     stored,
     with_bodies,
 )
+from functrans.records import NamedTuple
 
 LEAST, GREATEST = 2.0**-960, 2.0**1000
 """The sizes between which this holds: neither a remainder nor a reciprocal is subnormal."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Contraction, Elements, Emitted, Root, extent_of, fold_steps
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Fusion(NamedTuple):

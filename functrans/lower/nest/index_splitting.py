@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
+from functrans.records import NamedTuple
 
 
 class Pieces(NamedTuple):

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import divides, linear_place
@@ -26,6 +25,7 @@ from functrans.loop.statements import Buffer, For, Let, Statement, Store, local
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import Body, scalars
+from functrans.records import NamedTuple
 
 
 class Tiling(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX
@@ -12,6 +11,7 @@ from functrans.loop.target import Target
 from functrans.lower.nest.chains import chained_loads
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.select.root import Elements
+from functrans.records import NamedTuple
 
 
 class Vectors(NamedTuple):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients, lies_along
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
@@ -37,7 +36,7 @@ from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.product.block import Bounds, iterations
 from functrans.lower.product.packing import Operand, Terms
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Band(NamedTuple):

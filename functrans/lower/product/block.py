@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
@@ -15,6 +14,7 @@ from functrans.loop.substitution import Position
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values
 from functrans.lower.select.root import extent_of
+from functrans.records import NamedTuple
 
 MIRRORED = 16
 """The most columns of a block that are mirrored at once."""

@@ -13,7 +13,6 @@ threads; neither do the bits of a result.
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import stride_of
@@ -22,6 +21,7 @@ from functrans.lower.product.limits import Blocking, Extents, extents_of
 from functrans.lower.product.packing import gaps, is_dense
 from functrans.lower.product.tiles import height_of, tile_of, tile_of_vectors
 from functrans.lower.select.root import Contraction
+from functrans.records import NamedTuple
 
 
 class Blocks(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from functrans import vecmath
 from functrans.caches import cached
 from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, const, convert, postorder, where
+from functrans.records import NamedTuple
 
 LOWEST = -1e8
 """Numbers up to this, when added to a score, mask it: -1e9, the least float, or -inf."""

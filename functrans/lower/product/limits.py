@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from functrans.lower.select.root import Contraction, extent_of
+from functrans.records import NamedTuple
 
 
 class Blocking(NamedTuple):

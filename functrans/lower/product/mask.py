@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
@@ -16,6 +15,7 @@ from functrans.loop.statements import Buffer, local
 from functrans.lower.product.bounds import LOWEST
 from functrans.lower.product.stream import Stream
 from functrans.lower.select.root import Contraction, Readers, Root, extent_of
+from functrans.records import NamedTuple
 
 
 class Mask(NamedTuple):

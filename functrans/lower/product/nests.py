@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from functrans.lazily import lazy
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest, NestBuilder
@@ -12,8 +13,9 @@ from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
 from functrans.lower.product.row_blocks import row_block_nests, rows_of
 from functrans.lower.product.stream import Stream, streams
-from functrans.lower.product.streaming import stream_nests
 from functrans.lower.select.root import Readers, Root, readers_of
+
+_stream_nests = lazy("functrans.lower.product.streaming:stream_nests")
 
 
 def nests_of(
@@ -63,7 +65,7 @@ def _in_order(
     for each in parts:
         together = None
         if isinstance(each, Stream):
-            together = stream_nests(each, readers, bodies, target, simplify)
+            together = _stream_nests(each, readers, bodies, target, simplify)
         if together is not None:
             yield from together
             continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.linear_places import stride_of
@@ -22,7 +21,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.block import loop_of
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 Place = Callable[[Scalar, Scalar], Position]
 """Maps a term and a line, both counted from 0, to the position in a packed operand."""

@@ -19,7 +19,6 @@ from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, postorder, where
@@ -30,7 +29,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.product.bands import ALL, Band, band_read
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 from functrans.ops.compiled.elements import Index
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class RowBlocks(NamedTuple):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.select.root import Contraction, Elements, Readers, extent_of
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Streaming(NamedTuple):

@@ -22,7 +22,6 @@ from functools import reduce
 from itertools import chain
 from math import prod
 from operator import add
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.operations import operations_of
@@ -45,6 +44,7 @@ from functrans.lower.product.packing import Terms
 from functrans.lower.product.panels import packing
 from functrans.lower.product.stream import Stream, Streaming, cut_of, spared
 from functrans.lower.select.root import Contraction, Elements, Readers, extent_of
+from functrans.records import NamedTuple
 
 
 class _Member(NamedTuple):

@@ -12,7 +12,6 @@ vectors are one tile, whose last vector overlaps the one before it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
@@ -20,6 +19,7 @@ from functrans.loop.target import Target
 from functrans.lower.product.limits import Blocking, extents_of
 from functrans.lower.product.packing import gaps
 from functrans.lower.select.root import Contraction
+from functrans.records import NamedTuple
 
 
 class Tile(NamedTuple):

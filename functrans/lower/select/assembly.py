@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn
 from functrans.ir.types import Aval
@@ -23,6 +22,7 @@ from functrans.lower.select.root_builder import RootBuilder
 from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.places import Index, covers, disjoint, is_whole
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.records import NamedTuple
 
 
 class Assembly(NamedTuple):

@@ -8,16 +8,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.ir.graph import Eqn, Graph
+from functrans.lazily import lazy
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Call, Statement, buffer
 from functrans.loop.walk import loaded
-from functrans.lower.select.assembly import assembled
 from functrans.lower.select.root import Contraction, Elements, Emitted, TeamKernel
 from functrans.lower.select.root_builder import RootBuilder, Subprogram
 from functrans.ops.compiled.emission import Element, Inner, Position
 from functrans.ops.compiled.places import Index
 
 T = TypeVar("T")
+
+# for results that are made of parts, which few are
+_assembled = lazy("functrans.lower.select.assembly:assembled")
 
 
 class Emitter:
@@ -130,7 +133,7 @@ class Emitter:
         )
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
-        self._results[0] = assembled(self._roots, self.eqn, parts, adds=adds)
+        self._results[0] = _assembled(self._roots, self.eqn, parts, adds=adds)
 
     def lower(self, graph: Graph) -> Inner:
         inner = self._roots.lower(graph)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
@@ -23,6 +22,7 @@ from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
 from functrans.ops.elementwise.choice import select
 from functrans.ops.linalg.contraction import dot_general
+from functrans.records import NamedTuple
 
 # few programs have products or gathers of transposed arrays
 _is_summed_with_larger = lazy("functrans.optimise.machine.contraction_layout:is_summed_with_larger")

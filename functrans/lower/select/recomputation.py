@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from math import ceil, prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Aval
@@ -24,6 +23,7 @@ from functrans.ops.arrays.structural import broadcast_to_p, iota, reshape_p
 from functrans.ops.compiled.elements import Index, Puller, pattern
 from functrans.ops.compiled.emission import emitted
 from functrans.ops.elementwise.arithmetic import add, multiply, subtract
+from functrans.records import NamedTuple
 
 
 class Recomputation(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
@@ -34,6 +34,7 @@ from functrans.lower.select.views import view_of
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
+from functrans.records import NamedTuple
 
 LoopsAndElements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
 """Loops over some axes of a value, and its elements inside them with their indices."""

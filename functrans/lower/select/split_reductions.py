@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, combine_pairwise, index
@@ -23,6 +23,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.select.root import Elements, Root, extent_of
+from functrans.records import NamedTuple
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
@@ -15,6 +14,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import branches_on, pattern
 from functrans.ops.compiled.emission import emitted
+from functrans.records import NamedTuple
 
 
 class Unrolling(NamedTuple):

@@ -7,12 +7,13 @@ along with it, past the multiplications, and applied where elements are added up
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.ir.types import Shape
 from functrans.ops.arrays.structural import broadcast_to, cast, sum_to
+from functrans.records import NamedTuple
 
 
 class Masked(NamedTuple):

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import groupby
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
+from functrans.records import NamedTuple
 from functrans.trace.foreign import check_plain
 from functrans.trace.protocols import SEQUENCES
 from functrans.trace.source import here

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Var, inner_graphs
 from functrans.ops.control.residuals import flops_of, is_move
+from functrans.records import NamedTuple
 
 
 class Budget(NamedTuple):

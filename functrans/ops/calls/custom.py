@@ -9,7 +9,7 @@ unless it is known to depend on its arguments alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functrans.ops.calls.call import results_of_graph
 from functrans.ops.calls.constant import Constant, constant
 from functrans.ops.control.layout import check_operands, compact, cut, spread
 from functrans.ops.define import primitive
+from functrans.records import NamedTuple
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import Staged, replay, rewrite, stage
 from functrans.trace.tracer import Tracer

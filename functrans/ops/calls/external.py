@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import in_lanes
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
+from functrans.records import NamedTuple
 
 
 class Elements(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Literal, Var
@@ -21,6 +21,7 @@ from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, load
+from functrans.records import NamedTuple
 
 Index = tuple[Scalar, ...]
 

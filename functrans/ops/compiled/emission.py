@@ -9,13 +9,13 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Primitive, Same
 from functrans.loop.scalar import Scalar
 from functrans.ops.compiled.places import Index
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     # a module of the compiler, imported on first use

@@ -7,13 +7,14 @@ returns a `Pair` for each complex result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import BILINEAR, Primitive, Same
 from functrans.ir.types import is_complex, real_dtype
+from functrans.records import NamedTuple
 
 
 class Pair(NamedTuple):

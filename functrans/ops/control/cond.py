@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from functrans.ops.control.partial_evaluation import mentioned, merged
 from functrans.ops.control.residuals import choose
 from functrans.ops.control.scan import each_lane
 from functrans.ops.define import primitive
+from functrans.records import NamedTuple
 from functrans.trace.stage import replay, rewrite
 
 Branches = tuple[Graph, ...]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, EqnSplit, Primitive
 from functrans.ir.types import GROWS, Aval, Shape, interned
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.define import primitive
+from functrans.records import NamedTuple
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ another right-hand side, its transpose the transposed system.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.errors import NotDifferentiableError
 from functrans.ir.evaluate import evaluate
@@ -17,6 +17,7 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import instantiated, place
 from functrans.ops.control.layout import check_operands, compact, cut, spread, strong, taking
 from functrans.ops.define import primitive
+from functrans.records import NamedTuple
 from functrans.trace.stage import replay
 
 

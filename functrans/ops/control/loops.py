@@ -7,12 +7,13 @@ Both apply a body to a carry; its further results are stacked. They differ in wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Graph
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import Flags, cut, each, fixpoint, refit, spread, together
+from functrans.records import NamedTuple
 
 Loop = Any
 """A `Scan` or a `While`."""

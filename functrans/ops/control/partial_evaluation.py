@@ -7,7 +7,7 @@ recompute; loop-invariant values are computed once, before the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit
@@ -24,6 +24,7 @@ from functrans.ops.control.layout import (
     where_not,
 )
 from functrans.ops.control.residuals import choose, is_move
+from functrans.records import NamedTuple
 
 
 class DividedBody(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from functrans.ops.control.loops import in_parts, jvp, map_body
 from functrans.ops.control.partial_evaluation import Rest, divide, join
 from functrans.ops.control.scan import counted_scan_p, each_lane
 from functrans.ops.define import primitive
+from functrans.records import NamedTuple
 
 
 class While(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from functrans.ops.convolution.windows import (
 from functrans.ops.define import primitive
 from functrans.ops.linalg.contraction import numpy_labelled
 from functrans.ops.samples import cases, integers
+from functrans.records import NamedTuple
 
 MOST_PHASES = 9
 """The most phases of positions that are computed separately, if elements lie apart."""

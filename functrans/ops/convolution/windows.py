@@ -16,7 +16,7 @@ from functools import reduce
 from itertools import product
 from math import gcd
 from operator import and_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -34,6 +34,7 @@ from functrans.ops.arrays.structural import beside_mapped, move_axis, reshape, t
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
+from functrans.records import NamedTuple
 
 if TYPE_CHECKING:
     from functrans.loop.target import Target

@@ -7,7 +7,7 @@ and vice versa, except for a factor of one element.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval
@@ -21,6 +21,7 @@ from functrans.ops.define import primitive
 from functrans.ops.dependence import along
 from functrans.ops.fft.fourier import check_points, in_floats
 from functrans.ops.samples import cases
+from functrans.records import NamedTuple
 
 _TRANSFORMS = {"cos": lazy("scipy.fft:dct"), "sin": lazy("scipy.fft:dst")}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from functrans.ops.indexing.windows import (
     window_of,
     write_window,
 )
+from functrans.records import NamedTuple
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.foreign import check_plain

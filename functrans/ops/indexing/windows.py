@@ -8,7 +8,7 @@ the array: where NumPy would return fewer elements, an `IndexError` is raised at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
 from functrans.ops.indexing.gather import gather, scatter_set
 from functrans.ops.indexing.within import within
+from functrans.records import NamedTuple
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.replacement import for_cause
 from functrans.trace.source import here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product
 from functrans.ops.samples import booleans, cases, integers
+from functrans.records import NamedTuple
 
 Axes = tuple[int, ...]
 Pairs = tuple[Axes, Axes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
 from functrans.ops.indexing.index import setitem
 from functrans.ops.indexing.views import copy, diagonal_of
 from functrans.ops.linalg.contraction import contract_labelled
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.products import matmul
 from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import Domain
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Primitive
@@ -18,6 +18,7 @@ from functrans.ops.fft.fourier import fft_p, irfft_p, rfft_p, scale_of
 from functrans.ops.fft.grid.library import Sort, library_fft_p
 from functrans.ops.fft.split import factors, is_made
 from functrans.optimise.rewrite import replaced
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 

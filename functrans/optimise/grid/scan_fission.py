@@ -14,7 +14,6 @@ The loop over the batch then becomes a single kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
 from functrans.loop.target import Target
@@ -25,7 +24,7 @@ from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Loop, Row, Stacked
 from functrans.optimise.machine.scan_motion import Motion, can_be_stacked
 from functrans.optimise.rewrite import Rewriter
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Fission(NamedTuple):

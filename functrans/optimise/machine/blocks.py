@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functrans.ops.arrays.slicing import assemble_p, embed
 from functrans.ops.arrays.structural import absent
 from functrans.ops.compiled.places import Index
 from functrans.ops.elementwise.arithmetic import add
+from functrans.records import NamedTuple
 
 Bounds = tuple[tuple[int, int], ...]
 """For each axis, the first index, and the index behind the last."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
@@ -48,6 +48,7 @@ from functrans.optimise.machine.complex_products import (
     operand,
     with_vector,
 )
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Parts = Callable[[Primitive], Callable[..., Any] | None]

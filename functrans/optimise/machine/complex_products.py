@@ -11,7 +11,7 @@ sums are those of four products, but it is one kernel instead of four, and packs
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import stack
@@ -20,6 +20,7 @@ from functrans.ops.arrays.structural import move_axis, reshape
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.compiled.places import whole
 from functrans.ops.linalg.contraction import dot_general
+from functrans.records import NamedTuple
 
 FEWEST, SMALLEST = 4, 512
 """The fewest rows, or columns, and elements for which the vector's parts are worth a copy."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functrans.ops.linalg.compiled.blas import (
 from functrans.ops.linalg.compiled.forms import is_blocked, is_last, packs_in_parts
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
+from functrans.records import NamedTuple
 
 
 class SplitSums(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.optimise.machine.blocks import MOST, Block, index_of
+from functrans.records import NamedTuple
 
 _INDEX = np.dtype(np.int64)
 _PIECES = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from functrans.ops.compiled.places import Index, whole
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
 from functrans.optimise.rewrite import replaced
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 

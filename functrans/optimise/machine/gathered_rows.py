@@ -10,7 +10,6 @@ tangents have the axis of the inputs first, and results have it last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.target import Target
@@ -18,6 +17,7 @@ from functrans.ops.arrays.structural import reshape_p, transpose_p
 from functrans.ops.compiled.regrouping import merged_axes
 from functrans.ops.indexing.gather import gather
 from functrans.optimise.machine.contraction_layout import Order, transposed
+from functrans.records import NamedTuple
 
 
 class GatheredRows(NamedTuple):

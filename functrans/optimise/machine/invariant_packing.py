@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
 from functrans.ir.types import GROWS, Aval
@@ -25,6 +25,7 @@ from functrans.ops.linalg.compiled.blas import counts
 from functrans.ops.linalg.compiled.forms import Forms, shared_rows
 from functrans.ops.linalg.contraction import dot_general, gemm
 from functrans.optimise.loops import Const, Loop
+from functrans.records import NamedTuple
 from functrans.trace.stage import rewrite
 
 

@@ -6,13 +6,12 @@ exponential, which is needed only once for each group.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.indexing.gather import gather
 from functrans.optimise.rewrite import Rewriter
+from functrans.records import NamedTuple
 
 
 class Sinking(NamedTuple):

@@ -7,11 +7,10 @@ DistributedDataParallel has such buckets, too: Li et al., "PyTorch Distributed",
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.loop.target import Target
+from functrans.records import NamedTuple
 
 # loaded only for graphs with messages
 _along_first_axis = lazy("functrans.optimise.machine.exchanges:along_first_axis")

@@ -7,7 +7,7 @@ rank, and the next one, takes a fraction of the time of a sort.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.lazily import lazy
@@ -17,6 +17,7 @@ from functrans.ops.compiled.places import Range
 from functrans.ops.reductions.ranks import DTYPES, order_statistics
 from functrans.ops.reductions.sorting import sort
 from functrans.optimise.rewrite import Rule, replaced
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 _sorts_in_lanes = lazy("functrans.ops.reductions.compiled.sorts:sorts_in_lanes")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from functrans.ops.calls.call import step_p
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.emission import in_memory
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, subtract
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Outlining(NamedTuple):

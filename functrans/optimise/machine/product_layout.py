@@ -13,8 +13,6 @@ is computed as a stack of products.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
@@ -25,6 +23,7 @@ from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop
 from functrans.optimise.machine.contraction_layout import transposed
+from functrans.records import NamedTuple
 
 
 class Columns(NamedTuple):

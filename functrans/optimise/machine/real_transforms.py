@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.lazily import lazy
@@ -16,6 +16,7 @@ from functrans.loop.target import Target
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.split import split_fft_p
 from functrans.optimise.rewrite import replaced
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 _real_part = lazy("functrans.ops.fft.compiled.parts:real_part")

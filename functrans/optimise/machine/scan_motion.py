@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.loop.target import Target
@@ -34,6 +33,7 @@ from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
 from functrans.optimise.machine.invariant_packing import reads_panels, rows_stay_apart
 from functrans.optimise.rewrite import Rewriter
+from functrans.records import NamedTuple
 from functrans.transform.batch import batch_graph
 
 

@@ -11,7 +11,6 @@ the stacks would evict from the caches.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.loop.target import Target
@@ -21,6 +20,7 @@ from functrans.ops.control.scan import scan_p
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop, Row, Stacked
 from functrans.optimise.rewrite import bits
+from functrans.records import NamedTuple
 
 
 class Storing(NamedTuple):

@@ -10,7 +10,7 @@ these (`functrans.optimise.machine.block_rules`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from functrans.optimise.machine.block_rules import RULES, of_blocks
 from functrans.optimise.machine.blocks import Blocks, is_small
 from functrans.optimise.machine.diagonal_blocks import Diagonal
 from functrans.optimise.simplification import fold_constants, merge_equal, simplify
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from functrans.lower import pipeline
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, partition
 from functrans.optimise import legalised, optimise
+from functrans.records import NamedTuple
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, host, native

@@ -39,10 +39,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from functrans.records import NamedTuple
 from functrans.run.call import layouts
 
 (

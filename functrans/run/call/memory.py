@@ -19,12 +19,13 @@ import sys
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans import config
 from functrans.caches import once
+from functrans.records import NamedTuple
 from functrans.run.call import numpy_interface
 from functrans.run.code import cache
 from functrans.run.code.modules import joined

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from optree import PyTreeKind
 
 from functrans.ir.on_device import kinds
 from functrans.ir.types import Aval
+from functrans.records import NamedTuple
 from functrans.run.call import entry, layouts
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure

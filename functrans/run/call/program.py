@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -19,6 +19,7 @@ from functrans import config
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
+from functrans.records import NamedTuple
 from functrans.run import blas
 from functrans.run.call import entry, memory, steps, timeline
 from functrans.run.code import routines

@@ -51,11 +51,12 @@ import time
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.caches import once
+from functrans.records import NamedTuple
 from functrans.run.call import memory, timeline
 from functrans.run.code import cache
 from functrans.run.code.loading import Code

@@ -11,7 +11,7 @@ share (-1: the whole step), the calling thread, and the times of start and end.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from functrans import spans
 from functrans.caches import once
 from functrans.locks import lock
+from functrans.records import NamedTuple
 
 if TYPE_CHECKING:
     from functrans.run.call.program import NativeProgram

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 from functrans import config
 from functrans.caches import once
 from functrans.lazily import lazy
 from functrans.locks import lock
+from functrans.records import NamedTuple
 from functrans.run.code import fingerprint
 from functrans.run.code.loading import Code, link
 from functrans.run.code.modules import joined

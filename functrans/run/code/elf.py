@@ -17,9 +17,9 @@ import os
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from functrans.caches import once
+from functrans.records import NamedTuple
 
 SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64"
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from functrans.locks import lock
 from functrans.loop.messages import Message
+from functrans.records import NamedTuple
 from functrans.run.code import cache
 from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined

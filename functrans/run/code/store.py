@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from functrans.records import NamedTuple
 
 _MAGIC = b"functrans-code1\n"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size

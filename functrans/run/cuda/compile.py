@@ -13,13 +13,13 @@ import json
 import re
 from base64 import b64decode, b64encode
 from importlib.util import find_spec
-from typing import NamedTuple
 
 from functrans import config
 from functrans.caches import cached
 from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
 from functrans.parsing import parsed
+from functrans.records import NamedTuple
 from functrans.run.code import cache
 from functrans.run.cuda import fingerprint, nvjitlink, nvvm
 from functrans.run.cuda.by_numba import modules_by_numba

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_bfloat16
+from functrans.records import NamedTuple
 
 CPU, CUDA, MANAGED = 1, 2, 13
 """The supported kinds of devices."""

@@ -11,11 +11,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from functrans.errors import DeviceError
 from functrans.lazily import lazy
 from functrans.locks import lock
+from functrans.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

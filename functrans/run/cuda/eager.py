@@ -9,7 +9,7 @@ constants, since each value would need a separate program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from functrans.errors import (
 from functrans.ir.graph import Graph
 from functrans.ir.on_device import OnDevice, callers, placers
 from functrans.ir.types import Aval, aval_of, is_supported
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 from functrans.run.cuda import scalars
 from functrans.run.cuda.array import DeviceArray, fetched, put
 from functrans.run.cuda.driver import Driver, driver

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ops.arrays.structural import iota, move_axis, reshape
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.indexing.gather import gather
+from functrans.records import NamedTuple
 
 _INDEX = np.dtype(np.int64)
 

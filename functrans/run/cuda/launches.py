@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans import config
 from functrans.caches import Table, cached
@@ -28,6 +28,7 @@ from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import launch, least_blocks
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step, called, iterations
+from functrans.records import NamedTuple
 from functrans.run.code.aside import side_by_side
 from functrans.run.cuda.compile import Cubin, capability, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream

@@ -8,9 +8,9 @@ occupancy calculator (cuda_occupancy.h).
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from functrans.emit.cuda.site import WARP
+from functrans.records import NamedTuple
 
 
 class Resources(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.indexing.at import at
+from functrans.records import NamedTuple
 from functrans.scipy.along_a_path import cond, while_loop
 from functrans.scipy.define import double
 from functrans.scipy.inside import arguments, refuse_options, within_traces

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from functrans.api.recompute import stop_gradient
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.records import NamedTuple
 from functrans.scipy.along_a_path import scan, while_loop
 from functrans.scipy.integrate.runge_kutta import Problem, State, before, within_step
 from functrans.scipy.optimize.scalar import brentq

@@ -10,7 +10,7 @@ integral move with it, so that jumps and kinks of the integrand elsewhere stay w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.indexing.at import at
+from functrans.records import NamedTuple
 from functrans.scipy.along_a_path import at_each, eval_shape, while_loop
 from functrans.scipy.inside import (
     arguments,

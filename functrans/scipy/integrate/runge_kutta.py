@@ -9,12 +9,13 @@ II.6 for DOP853. The tableaus are those of SciPy's classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
 from functrans.lazily import lazy
+from functrans.records import NamedTuple
 
 Field = Callable[[Any, Any], Any]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import matmul
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
+from functrans.records import NamedTuple
 from functrans.scipy.along_a_path import custom_root
 from functrans.scipy.inside import arguments
 from functrans.scipy.optimize.scalar import dense_solve

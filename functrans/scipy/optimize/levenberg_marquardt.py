@@ -6,11 +6,12 @@ in Marquardt's Method (1999).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.api.jacobians import jacfwd
+from functrans.records import NamedTuple
 from functrans.scipy.along_a_path import while_loop
 from functrans.scipy.optimize.vectors import Function, largest
 

@@ -7,7 +7,7 @@ mode solves the transposed system.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -21,6 +21,7 @@ from functrans.lax.implicit import custom_linear_solve
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.records import NamedTuple
 from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.sparse.products import product

@@ -10,7 +10,7 @@ The documentation of `scipy.stats.multivariate_normal`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.numpy.creation import diag
 from functrans.numpy.reductions import sum
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import greater
+from functrans.records import NamedTuple
 
 
 class Range(NamedTuple):

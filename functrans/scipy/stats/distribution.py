@@ -1,15 +1,14 @@
 """Distributions from their standard form: shared location, scale, support and edge cases.
 
-A `Row` has the formulas of the standard form inside its support. For points outside, the formulas
-are evaluated at a point inside and the result is discarded, so that no infinity or NaN reaches a
-derivative.
+A `Row` has the formulas of the standard form inside its support. For points outside, they are
+evaluated at a point inside, and the result is discarded: no infinity or NaN reaches a derivative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite, isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
+from functrans.records import NamedTuple
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
 

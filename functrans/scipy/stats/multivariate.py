@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import digamma, gammaln, gammaln_difference
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
+from functrans.records import NamedTuple
 from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
 from functrans.scipy.stats.distribution import Distribution

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from functrans.numpy.arrays import array, inexact, inexact_pair, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.special.distributions import stdtr
+from functrans.records import NamedTuple
 from functrans.scipy.define import answers, double, since_1_18
 from functrans.scipy.entries import of_scipys
 from functrans.scipy.stats.slices import on_slices, propagates

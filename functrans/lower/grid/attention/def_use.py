@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from functrans.loop.statements import Buffer
 from functrans.lower.grid.products.recognition import HALF
 from functrans.lower.product.bounds import is_exp
 from functrans.lower.select.root import Elements, Root, readers_of
+from functrans.records import NamedTuple
 
 Known = dict[Scalar, Scalar]
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,6 +49,7 @@ from functrans.lower.grid.attention.pairs import (
 from functrans.lower.grid.attention.rerolling import rerolled
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Elements, Root, extent_of
+from functrans.records import NamedTuple
 
 
 class PairSum(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
+from functrans.records import NamedTuple
 
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]

@@ -8,11 +8,11 @@ of pairs in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functrans.loop.nodes import identity
 from functrans.loop.scalar import Number, Scalar, postorder
 from functrans.lower.grid.products.recognition import extents, operands_of
+from functrans.records import NamedTuple
 
 
 class Pairs(NamedTuple):

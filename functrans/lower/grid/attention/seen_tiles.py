@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
 from functrans.loop.nodes import ZERO, as_index, combine_pairwise, index
@@ -28,6 +27,7 @@ from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.tiles import PairTiles, counted
 from functrans.lower.grid.dealing import filled
 from functrans.lower.product.mask import Mask, mask_at
+from functrans.records import NamedTuple
 
 INFINITY = float("inf")
 

@@ -11,7 +11,6 @@ store scores in memory. `functrans.lower.grid.attention.softmax_matching` finds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from functrans.loop.scalar import Scalar
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root
+from functrans.records import NamedTuple
 
 
 class Statistic(NamedTuple):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
@@ -37,6 +36,7 @@ from functrans.lower.grid.dealing import deal, filled
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import TeamKernel, extent_of
+from functrans.records import NamedTuple
 
 
 class Place(NamedTuple):

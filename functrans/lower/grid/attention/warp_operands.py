@@ -10,7 +10,6 @@ the last one are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.copying import is_copied
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.nest.linearisation import delinearised
+from functrans.records import NamedTuple
 
 BITS = np.dtype(np.uint16)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from functrans.loop.target import Target
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.copying import is_copied
 from functrans.lower.select.root import Elements, Root, extent_of
+from functrans.records import NamedTuple
 
 HALF, SINGLE, DOUBLE = (np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 

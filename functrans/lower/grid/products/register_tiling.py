@@ -19,7 +19,6 @@ epilogue is computed in registers. Beyond the edges, operands are zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
 from functrans.loop.grid import Grid, ProductTile
@@ -42,6 +41,7 @@ from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised, quotient_and_rest
 from functrans.lower.select.root import Elements
+from functrans.records import NamedTuple
 
 
 class Side:

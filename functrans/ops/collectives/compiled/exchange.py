@@ -8,7 +8,6 @@ Messages are contiguous memory. Parts for several processes lie along the first 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from functrans.loop.statements import Address, Buffer, Call, Statement, Store, l
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
 from functrans.ops.compiled.statements import ensure, nest, start_of
+from functrans.records import NamedTuple
 
 INT = np.dtype(np.int32)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Eqn, Graph, Var, prune
 from functrans.ir.types import Shape
@@ -24,6 +23,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store, load
 from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import index_shape, pull_indices
+from functrans.records import NamedTuple
 
 RATIO = 8
 """The least ratio of a carry's elements to written elements for an in-place update; below it, the

@@ -9,7 +9,7 @@ of one array.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrans.ir.types import GROWS, Aval
 from functrans.ops.control.layout import Scan, applied_once
 from functrans.ops.control.scan import counted_scan_p, scan_p
 from functrans.ops.control.while_loop import While, while_p
+from functrans.records import NamedTuple
 
 LEAST = 16
 """The least extent of stacks."""

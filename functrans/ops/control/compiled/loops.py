@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
-from typing import NamedTuple
 
 from functrans.ir.types import GROWS
 from functrans.loop.distribution import Levels, in_levels, in_parts
@@ -48,6 +47,7 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.control.compiled import in_place
 from functrans.ops.control.layout import Scan, cut
 from functrans.ops.control.while_loop import While
+from functrans.records import NamedTuple
 
 
 class Carries(NamedTuple):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
@@ -23,6 +22,7 @@ from functrans.ops.convolution.compiled.tiles import (
     registers_of_sums,
 )
 from functrans.ops.convolution.windows import Window, from_taps
+from functrans.records import NamedTuple
 
 
 class Accumulation(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
@@ -27,6 +26,7 @@ from functrans.ops.convolution.compiled.shares import (
 )
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, in_tiles, region
 from functrans.ops.convolution.windows import Labels, Window
+from functrans.records import NamedTuple
 
 
 def emit(at: Emission, tiles: Tiles) -> None:

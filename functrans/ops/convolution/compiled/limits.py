@@ -8,12 +8,12 @@ channel and tap, and a column for each feature.
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.convolution.convolution import extents, roles
 from functrans.ops.linalg.compiled.blas import ROUTINES, Products
+from functrans.records import NamedTuple
 
 
 class Convolutions(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from functrans.loop.walk import Body
 from functrans.ops.convolution.compiled.limits import Axis, Convolutions, fits, places_are_few
 from functrans.ops.convolution.compiled.problem import Problem
 from functrans.ops.convolution.windows import Window
+from functrans.records import NamedTuple
 
 
 class Tiles(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from functrans.ops.compiled.pairs import Pair
 from functrans.ops.compiled.statements import loop_or_body
 from functrans.ops.fft.compiled.butterflies import butterfly, by
 from functrans.ops.fft.split import factors
+from functrans.records import NamedTuple
 
 
 class Parts(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isqrt, log2, prod
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem
@@ -25,6 +24,7 @@ from functrans.ops.fft.compiled.lines import (
 )
 from functrans.ops.fft.compiled.tables import Tables
 from functrans.ops.fft.split import factors
+from functrans.records import NamedTuple
 
 
 class Transforms(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.ir.types import Aval
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import index
@@ -13,6 +11,7 @@ from functrans.loop.statements import Statement, Store
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.indexing.positions import index_shape, pull_indices
+from functrans.records import NamedTuple
 
 
 class Scatter(NamedTuple):

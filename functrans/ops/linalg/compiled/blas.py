@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statemen
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Products(NamedTuple):

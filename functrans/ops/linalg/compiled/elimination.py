@@ -11,7 +11,6 @@ in reverse order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
@@ -30,7 +29,7 @@ from functrans.ops.linalg.compiled.panels import (
     pack_columns,
     square,
 )
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class Elimination(NamedTuple):

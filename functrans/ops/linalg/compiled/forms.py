@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from functrans.ops.linalg.compiled.blas import (
     spacing,
     work_of,
 )
+from functrans.records import NamedTuple
 
 NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 """The dtypes whose products are added up in the same dtype, unlike half floats."""

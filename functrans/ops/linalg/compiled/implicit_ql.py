@@ -12,8 +12,6 @@ the eigenvalues of a block from its other end, the rows of the block are reverse
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
@@ -36,6 +34,7 @@ from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.tridiagonal import NOTHING, ONE, Tridiagonal
+from functrans.records import NamedTuple
 
 MOST_STEPS = 30
 """The most steps for each row, as in LAPACK; two or three are usual."""

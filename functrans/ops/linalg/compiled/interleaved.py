@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure, let
 from functrans.ops.linalg.compiled.blas import DOUBLE
 from functrans.ops.linalg.compiled.scaling import Scale
+from functrans.records import NamedTuple
 
 
 class Interleaving(NamedTuple):

@@ -7,8 +7,6 @@ Workspaces have the leading axes, too: threads share the matrices of a stack.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans import vecmath
@@ -32,6 +30,7 @@ from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure, ensure_regular
 from functrans.ops.linalg.compiled import pivoting
 from functrans.ops.linalg.compiled.written_out import logarithm
+from functrans.records import NamedTuple
 
 INT = np.dtype(np.int32)
 

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from functrans.lazily import lazy_module
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
-from functrans.ops.linalg.compiled import (
-    composed,
-    elimination,
-    implicit_ql,
-    in_parts,
-    lapack,
-    one_sided,
-    reflections,
-    written_out,
-)
+from functrans.ops.linalg.compiled.elimination import Elimination
 from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
+
+# a program has few of these operations
+blocked_cholesky = lazy_module("functrans.ops.linalg.compiled.cholesky", "cotangent factor")
+composed = lazy_module(
+    "functrans.ops.linalg.compiled.composed",
+    "cholesky_cotangent lstsq pinv svd_by_qr svdvals_by_qr",
+)
+elimination = lazy_module("functrans.ops.linalg.compiled.elimination", "triangular_solve")
+implicit_ql = lazy_module("functrans.ops.linalg.compiled.implicit_ql", "spectrum")
+in_parts = lazy_module("functrans.ops.linalg.compiled.in_parts", "eigh eigvalsh qr r svd svdvals")
+lapack = lazy_module(
+    "functrans.ops.linalg.compiled.lapack",
+    "cholesky cofactor det inv slogdet solve triangular_solve",
+)
+one_sided = lazy_module("functrans.ops.linalg.compiled.one_sided", "singular_values")
+reflections = lazy_module("functrans.ops.linalg.compiled.reflections", "qr r")
+written_out = lazy_module(
+    "functrans.ops.linalg.compiled.written_out",
+    "cholesky cofactor det inv slogdet solve triangular_solve",
+)
 
 Rule = Callable[[Emission], None]
 
@@ -91,12 +102,12 @@ def _has_columns(at: Emission) -> bool:
 
 def _has_panels(at: Emission) -> bool:
     """Whether a matrix has enough rows for panels."""
-    return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
+    return at.eqn.inputs[0].aval.shape[-1] >= at.target[Elimination].fewest_rows
 
 
 def _is_reflected(at: Emission) -> bool:
     """Whether a QR factorisation is large enough, with enough rows if the matrix is wide."""
-    a, limits = at.eqn.inputs[0].aval, at.target[elimination.Elimination]
+    a, limits = at.eqn.inputs[0].aval, at.target[Elimination]
     *_, rows, columns = a.shape
     if rows < min(columns, limits.fewest_rows_of_wide):
         return False
@@ -111,7 +122,7 @@ def _is_of_triangle(at: Emission) -> bool:
     a = at.eqn.inputs[0].aval
     least, most = sorted(a.shape[-2:])
     is_thin = most > least > 1 and most >= 11 * least // 6 and not at.eqn.params.get("full", False)
-    return is_thin and bool(a.size * least >= at.target[elimination.Elimination].least_reflected)
+    return is_thin and bool(a.size * least >= at.target[Elimination].least_reflected)
 
 
 def largest_inverted(limits: Matrices) -> int:

@@ -8,7 +8,7 @@ the diagonal has no reflection; any other reflection changes the sign of the dia
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.elimination import Elimination, in_strips, packed, unpacked
 from functrans.ops.linalg.compiled.panels import Panels, batch_of, for_each, in_tiles, let
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 class _Rows(NamedTuple):

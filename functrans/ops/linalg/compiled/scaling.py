@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from functrans.loop.scalar import Scalar, bitcast, const, maximum, minimum, ne, where
+from functrans.records import NamedTuple
 
 
 class Scale(NamedTuple):

@@ -13,7 +13,6 @@ from functools import partial, reduce
 from itertools import product
 from math import prod
 from operator import add, and_
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from functrans.loop.statements import Buffer, load
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.elementwise.exponential import log
 from functrans.ops.linalg.matrices import Matrices
+from functrans.records import NamedTuple
 
 Row = list[Scalar]
 Rows = list[Row]

@@ -9,7 +9,6 @@ already are only read once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.sort_keys import Keys
 from functrans.ops.reductions.compiled.sorts import out_of_order
+from functrans.records import NamedTuple
 
 
 def emit(at: Emission) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from functrans.loop.nodes import as_index, index
 from functrans.loop.scalar import Scalar
@@ -21,6 +20,7 @@ from functrans.loop.statements import Buffer, Store, load
 from functrans.loop.walk import Body
 from functrans.ops.reductions.compiled.networks import Comparison, cleaning, through
 from functrans.ops.reductions.compiled.sort_keys import Words
+from functrans.records import NamedTuple
 
 Stores = Callable[[Scalar, Words], Body]
 """The statements that store a key at a position of a line."""

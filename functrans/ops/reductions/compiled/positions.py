@@ -5,8 +5,6 @@ Only the block with the extreme is read twice, and not the whole row from a slow
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import ZERO, fold
 from functrans.loop.scalar import BOOL, Scalar, maximum, minimum
@@ -15,6 +13,7 @@ from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
 from functrans.ops.reductions.compiled.short_circuit import emit_position
 from functrans.ops.reductions.reduce import first_of
+from functrans.records import NamedTuple
 
 
 class Blocks(NamedTuple):

@@ -10,7 +10,7 @@ follows a key, which breaks ties, needs no passes of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
+from functrans.records import NamedTuple
 
 BITS = 8
 """The bits of a digit. Measured: with 11, a pass writes to more lines than the first-level cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
+from functrans.records import NamedTuple
 
 MOST_TOTALS = 4
 """The most elements after an axis for which each has an accumulator in a register."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from functrans.loop.statements import Assign, For, Let, Statement, Store, While,
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.compiled.statements import nest
+from functrans.records import NamedTuple
 
 
 class ShortCircuit(NamedTuple):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.ir.types import Aval
@@ -30,6 +29,7 @@ from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores
 from functrans.ops.reductions.compiled.networks import sorting, through
 from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
+from functrans.records import NamedTuple
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each word of a key."""

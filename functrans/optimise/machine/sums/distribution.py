@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise.conditions import REDUCTIONS, having
 from functrans.optimise.rewrite import Rule, replaced
+from functrans.records import NamedTuple
 
 
 class Law(NamedTuple):

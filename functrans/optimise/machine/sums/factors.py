@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from string import ascii_letters
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from functrans.ops.elementwise.arithmetic import divide, multiply
 from functrans.ops.elementwise.power import square
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
+from functrans.records import NamedTuple
 
 
 class Factoring(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import is_float
@@ -20,6 +20,7 @@ from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.sums.factors import Factoring
 from functrans.optimise.rewrite import Rule
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment, apply
 
 MOST_BETWEEN = 8

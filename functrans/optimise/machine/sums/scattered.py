@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.primitive import Primitive
@@ -34,6 +34,7 @@ from functrans.ops.indexing.positions import INDEX, index_shape
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.sums.factors import DTYPES
 from functrans.optimise.rewrite import Rule
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
@@ -37,6 +37,7 @@ from functrans.ops.convolution.windows import (
 )
 from functrans.ops.linalg.contraction import dot_general, free_axes
 from functrans.optimise.rewrite import Rule
+from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 Producers = Mapping[Atom, Eqn]

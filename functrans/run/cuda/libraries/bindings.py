@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from functrans.caches import once
 from functrans.errors import DeviceError
 from functrans.locks import importing
+from functrans.records import NamedTuple
 
 T = TypeVar("T")
 

@@ -12,8 +12,9 @@ inner, x, y)`` computes ``points`` real numbers from so many complex ones. No re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from functrans.records import NamedTuple
 from functrans.run.cuda.libraries.bindings import first_call
 from functrans.run.cuda.libraries.handles import Handles, Owned, Work
 from functrans.run.cuda.libraries.moves import WORD, clear_words, copy

@@ -11,11 +11,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.caches import Table, cached_property
+from functrans.records import NamedTuple
 from functrans.run.cuda.libraries.bindings import Bindings, bindings, checked, first_call
 
 Workspace = Callable[[int], int]

@@ -8,11 +8,12 @@ too, so that the next product of the same kind takes a look-up and a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import DeviceError
+from functrans.records import NamedTuple
 from functrans.run.cuda.libraries.handles import Handles, Owned, Work
 from functrans.run.cuda.libraries.moves import fill
 

@@ -7,12 +7,13 @@ buffer, the numbers, and the function that calls the library.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.loop.scalar import Scalar, evaluate, postorder
 from functrans.loop.statements import Address, Buffer, Call
+from functrans.records import NamedTuple
 from functrans.run.cuda.libraries.handles import Handles, Workspace
 from functrans.run.cuda.libraries.table import Adapter, adapter
 

@@ -7,7 +7,7 @@ symmetric and Hermitian matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functrans.loop.statements import Buffer, Let, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Position
 from functrans.ops.linalg.compiled.scaling import Scale
+from functrans.records import NamedTuple
 
 SWEEPS = 60
 """The most sweeps over all pairs: six to ten usually suffice, 25 for rank 30 of 60 rows."""

@@ -10,7 +10,6 @@ instead, which is slower.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
@@ -34,6 +33,7 @@ from functrans.ops.compiled.statements import dealt, ensure, ensure_regular
 from functrans.ops.linalg.compiled import lapack
 from functrans.ops.linalg.compiled.grid.views import Columns, Triangle
 from functrans.ops.linalg.compiled.lapack import INT, Factors
+from functrans.records import NamedTuple
 
 
 class Teams(NamedTuple):

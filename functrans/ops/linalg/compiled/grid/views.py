@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Store, load
 from functrans.ops.compiled.emission import Position
+from functrans.records import NamedTuple
 
 
 class Triangle(NamedTuple):

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from functrans.caches import cached_property
 from functrans.loop.grid import Grid
@@ -36,7 +35,7 @@ from functrans.loop.statements import (
 )
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import dealt, nest
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 
 def emit(op: str, at: Emission) -> None:

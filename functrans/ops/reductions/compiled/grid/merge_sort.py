@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import NamedTuple
 
 from functrans.caches import cached_property
 from functrans.loop.grid import Grid
@@ -30,7 +29,7 @@ from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
 from functrans.ops.reductions.compiled.grid.sorting_network import Pass, Window, merging, room
 from functrans.ops.reductions.compiled.networks import named, sorting, through
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
-from functrans.records import dataclass
+from functrans.records import NamedTuple, dataclass
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each of their words."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, idiv, irem
 from functrans.ops.compiled.emission import Position
 from functrans.ops.reductions.compiled.networks import Comparison
+from functrans.records import NamedTuple
 
 
 class Window(NamedTuple):
