@@ -84,6 +84,16 @@ def _dist(p: Any, q: Any) -> Any:
     return _substitute("hypot", "hypot")(*(a - b for a, b in zip(p, q, strict=True)))
 
 
+def _ldexp(x: Any, i: Any, /) -> Any:
+    if not (_is_traced_number(x) or _is_traced_number(i)):
+        return math.ldexp(x, i)
+    x = _number(x)
+    values = known(x), known(i)
+    if None not in values:
+        math.ldexp(float(values[0]), int(values[1]))  # raises where it overflows
+    return _python(protocols.ufuncs["ldexp"](x, i))
+
+
 def substitutes() -> dict[str, Any]:
     """The substitutes of `math`'s functions, by their names."""
     ufuncs = {name: new.rpartition(".")[2] for name, new in OF_MATH.items()}
@@ -92,4 +102,4 @@ def substitutes() -> dict[str, Any]:
         for name, ufunc in ufuncs.items()
         if ufunc in UFUNCS and name not in _OTHERS and hasattr(math, name)
     }
-    return {**found, "dist": _dist, "isclose": _isclose}
+    return {**found, "dist": _dist, "isclose": _isclose, "ldexp": _ldexp}
