@@ -125,8 +125,8 @@ def expectile(
     Examples
     --------
     >>> from functrans.scipy import stats
-    >>> float(stats.expectile([1.0, 2.0, 4.0], 0.8))
-    3.0
+    >>> float(stats.expectile([0.0, 3.0], 0.75))
+    2.25
     """
     propagates("expectile", nan_policy)
     level = known(alpha)

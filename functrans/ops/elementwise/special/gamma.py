@@ -15,7 +15,7 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_complex
-from functrans.lazily import lazy
+from functrans.lazily import Lazy, lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.promotion import DtypeKey, Promotion
@@ -196,9 +196,9 @@ hurwitz_slope: Primitive = computed(
 )  # fmt: skip
 
 
-def _in_loop_of(ufunc: str) -> Promotion:
+def _in_loop_of(ufunc: Lazy) -> Promotion:
     """Real operands in the dtypes of the ufunc that SciPy's function calls."""
-    refusing, asked = real("zeta"), promotion_of(lazy(f"scipy.special._ufuncs:{ufunc}"))
+    refusing, asked = real("zeta"), promotion_of(ufunc)
 
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
         refusing(keys)
@@ -211,7 +211,7 @@ zeta: Primitive = computed(
     "zeta", lazy("scipy.special:zeta"), [reals(1.5, 5), reals(0.5, 5)],
     lambda s, q: hurwitz_slope(s, q, n=1),
     lambda s, q: -s * zeta(s + 1, q),
-    promotion=_in_loop_of("_zeta"),
+    promotion=_in_loop_of(lazy("scipy.special._ufuncs:_zeta")),
 )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def _slope_of_zeta(s: Any) -> Any:
 
 riemann_zeta: Primitive = computed(
     "riemann_zeta", lambda s: _zeta(s), reals(1.5, 5), _slope_of_zeta,
-    promotion=_in_loop_of("_riemann_zeta"),
+    promotion=_in_loop_of(lazy("scipy.special._ufuncs:_riemann_zeta")),
 )  # fmt: skip
 
 zetac: Primitive = special("zetac", reals(1.5, 5), _slope_of_zeta)
