@@ -134,7 +134,7 @@ def expectile(
         raise ValueError("The expectile level alpha must be in the range [0, 1].")
     axis = (0 if since_1_18() else None) if axis is np._NoValue else axis
     a = inexact(a) if since_1_18() else double(a)
-    both = a, np.ones_like(a) if weights is None else inexact(weights)
+    both = inexact_pair(a, np.ones_like(a) if weights is None else weights)
     (a, weights), kept = on_slices(*np.broadcast_arrays(*both), axis=axis, keepdims=keepdims)
     if level is not None and level in (0, 1):
         return kept(a.min(axis=-1) if level == 0 else a.max(axis=-1))
