@@ -271,9 +271,9 @@ def _mul(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
 
 def _add(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
-    if x.op == "zero":
-        return y
-    return x if y.op == "zero" else None
+    if y.op == "zero" or (x.op == "zero" and _is(y, 0.0)):
+        return x
+    return y if x.op == "zero" else None
 
 
 def _sub(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:

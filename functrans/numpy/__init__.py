@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from functrans.numpy.stride_tricks import *  # noqa: F403
     from functrans.numpy.text import *  # noqa: F403
     from functrans.numpy.vectorizing import *  # noqa: F403
+    from functrans.numpy.without_nan import *  # noqa: F403
     from functrans.ops.indexing.at import at as at
 
 __array_api_version__ = "2024.12"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "INDEX", "Axes", "along", "array", "astype", "axes_of", "axis_of", "check_castable",
+    "INDEX", "Axes", "along", "array", "asked", "astype", "axes_of", "axis_of", "check_castable",
     "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
     "made", "operand", "shape_of", "starting", "traced_copy", "vector", "with_axes",
@@ -91,6 +92,27 @@ def starting(initial: Any, dtype: Any) -> Any:
     if isinstance(initial, Tracer):
         return in_dtype(initial, dtype)
     return np.add.reduce(np.empty(0, dtype), dtype=dtype, initial=initial)
+
+
+def asked(
+    function: Callable[..., Any], x: Any, axis: Any, where: Any = True, **keywords: Any
+) -> Any:
+    """NumPy's own reduction of ones, which raises what NumPy raises for such arguments.
+
+    No axis has more than one element. The result has NumPy's dtype.
+    """
+    ones = np.ones([min(extent, 1) for extent in x.shape], x.dtype)
+    if where is not True:
+        keywords["where"] = (
+            where if np.isscalar(where) or where is None else _one_like(array(where))
+        )
+    if isinstance(keywords.get("initial"), Tracer):
+        keywords["initial"] = _one_like(keywords["initial"])
+    return function(ones, axis=axis, **keywords)
+
+
+def _one_like(x: Any) -> Any:
+    return np.ones((), x.dtype)
 
 
 def accumulated_in(out: Any, x: Any) -> np.dtype[Any] | None:

@@ -57,7 +57,11 @@ def _reducing(function: Method, names: list[str]) -> Method:
             )
         keywords.update(zip(names, args, strict=False))
         out = keywords.pop("out", None)
-        given = {name: value for name, value in keywords.items() if value is not None}
+        given = {
+            name: value
+            for name, value in keywords.items()
+            if value is not None or name in ("initial", "where")
+        }
         if out is not None and function.__name__ in ("sum", "prod", "cumsum", "cumprod"):
             given.setdefault("dtype", accumulated_in(out, self))
         result = function(self, **given)

@@ -98,9 +98,9 @@ class _Levels(NamedTuple):
     dtype: np.dtype[Any]
 
     def each(self) -> list[Any]:
-        """The levels one by one."""
+        """The levels one by one; if there are none, one for the shape of its result."""
         every = flat(self.fractions)
-        return [every[i] for i in range(every.shape[0])]
+        return [every[i] for i in range(every.shape[0])] or [0.0]
 
 
 def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
@@ -111,6 +111,8 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
             "their absolute values"
         )
     fractions = array(np.true_divide(q, whole))
+    if fractions.ndim > 2:
+        raise ValueError("q must be a scalar or 1d")  # in NumPy's words, which takes two axes
     value = None if isinstance(q, Tracer) else fractions
     if value is not None and not ((value >= 0) & (value <= 1)).all():
         raise ValueError(
@@ -256,7 +258,8 @@ def _by_level(results: list[Any], levels: _Levels) -> Any:
     """Stack the results for all levels, in the shape of the levels."""
     if levels.fractions.ndim == 0:
         return results[0]
-    return reshape(stack(results, axis=0), shape=(*levels.fractions.shape, *results[0].shape))
+    every = read_along(stack(results, axis=0), 0, 0, levels.fractions.size)
+    return reshape(every, shape=(*levels.fractions.shape, *results[0].shape))
 
 
 def _at(ordered: Any, place: int) -> Any:

@@ -6,6 +6,7 @@ deviation is 0.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import prod as product_of
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
-from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, starting
+from functrans.numpy.arrays import Axes, array, asked, astype, axes_of, axis_of, flat, starting
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
@@ -23,7 +24,6 @@ from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.elementwise.complex_numbers import imag as imag_part
 from functrans.ops.elementwise.complex_numbers import real as real_part
-from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.reductions import reduce
 from functrans.ops.reductions.cumulative import cumprod as cumprod_p
@@ -31,8 +31,7 @@ from functrans.ops.reductions.cumulative import cumsum as cumsum_p
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nancumprod", "nancumsum",
-    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std",
+    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "ptp", "std",
     "sum", "var",
 ]  # fmt: skip
 
@@ -55,18 +54,38 @@ def restored(out: Any, axes: Axes, keepdims: Any) -> Any:
 
 def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     """Replace elements for which ``where`` is false by the neutral element."""
-    if where is True or where is None:
+    if where is True:
         return x
+    where = False if where is None else where  # as in NumPy
     otherwise = otherwise if hasattr(otherwise, "dtype") else np.array(otherwise).astype(x.dtype)
     return broadcast_to(select(mask(where), x, otherwise), shape=x.shape)
 
 
-def _folded(
-    op: Op, x: Any, axis: Any, keepdims: Any, initial: Any, combine: Callable[[Any, Any], Any]
-) -> Any:
-    axes = axes_of(axis, x.ndim)
-    out = restored(op(x, axes=axes), axes, keepdims)
-    return out if initial is None else combine(out, starting(initial, x.dtype))
+def _reduced_axes(axis: Any, ndim: int) -> Axes:
+    """Axes to reduce, of which NumPy lets a number have one."""
+    return () if ndim == 0 and axis in (0, -1) else axes_of(axis, ndim)
+
+
+def folded(
+    ufunc: np.ufunc, op: Op, combine: Op, x: Any, axis: Any, keepdims: Any = False,
+    initial: Any = np._NoValue, where: Any = True,
+) -> Any:  # fmt: skip
+    """The reduction by a ufunc of a first number and the elements that a mask selects."""
+    identity = ufunc.identity
+    if initial is None or (where is not True and identity is None):
+        asked(ufunc.reduce, x, axis, where, initial=initial)
+    axes = _reduced_axes(axis, x.ndim)
+    if initial is None or initial is np._NoValue:
+        return restored(op(chosen(x, where, identity), axes=axes), axes, keepdims)
+    first = starting(initial, x.dtype)
+    x = chosen(x, where, first if identity is None else identity)
+    if x.size == 0:
+        nothing = restored(reduce_sum(x, axes=axes), axes, keepdims)
+        return broadcast_to(first, shape=nothing.shape)
+    # 16-bit floats are rounded once, after the first number
+    wide = np.float32 if is_float(x.dtype) and x.dtype.itemsize == 2 else x.dtype
+    out = combine(astype(first, wide), op(astype(x, wide), axes=axes))
+    return restored(astype(out, x.dtype), axes, keepdims)
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -75,23 +94,23 @@ def _folded(
 @answers(np.sum)
 def sum(
     a: Any, axis: Any = None, dtype: Any = None, *,
-    keepdims: Any = False, initial: Any = None, where: Any = True,
+    keepdims: Any = False, initial: Any = np._NoValue, where: Any = True,
 ) -> Any:  # fmt: skip
     """The sum of the elements along axes."""
     x = array(a)
-    x = chosen(astype(x, accumulator(x.dtype) if dtype is None else dtype), where, 0)
-    return _folded(reduce_sum, x, axis, keepdims, initial, lambda out, first: out + first)
+    x = astype(x, accumulator(x.dtype) if dtype is None else dtype)
+    return folded(np.add, reduce_sum, operator.add, x, axis, keepdims, initial, where)
 
 
 @answers(np.prod)
 def prod(
     a: Any, axis: Any = None, dtype: Any = None, *,
-    keepdims: Any = False, initial: Any = None, where: Any = True,
+    keepdims: Any = False, initial: Any = np._NoValue, where: Any = True,
 ) -> Any:  # fmt: skip
     """The product of the elements along axes."""
     x = array(a)
-    x = chosen(astype(x, accumulator(x.dtype) if dtype is None else dtype), where, 1)
-    return _folded(reduce.reduce_prod, x, axis, keepdims, initial, lambda out, first: out * first)
+    x = astype(x, accumulator(x.dtype) if dtype is None else dtype)
+    return folded(np.multiply, reduce.reduce_prod, operator.mul, x, axis, keepdims, initial, where)
 
 
 def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
@@ -155,38 +174,22 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 # -- extremes --------------------------------------------------------------------------------------
 
 
-def _extreme(
-    op: Op, combine: Op, name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
-    x = array(a)
-    if where is not True and where is not None:
-        if initial is None:
-            raise ValueError(
-                f"reduction operation '{name}' does not have an identity, so to use a where mask "
-                "one has to specify 'initial'"
-            )
-        x = chosen(x, where, starting(initial, x.dtype))
-    if initial is not None and x.size == 0:
-        axes = axes_of(axis, x.ndim)
-        empty = restored(reduce_sum(x, axes=axes), axes, keepdims)
-        return broadcast_to(starting(initial, x.dtype), shape=empty.shape)
-    return _folded(op, x, axis, keepdims, initial, combine)
-
-
 @answers(np.max, np.amax)
 def max(
-    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Any:
+    a: Any, axis: Any = None, *,
+    keepdims: Any = False, initial: Any = np._NoValue, where: Any = True,
+) -> Any:  # fmt: skip
     """The maximum along axes; equal maxima share the derivative."""
-    return _extreme(reduce.reduce_max, maximum, "maximum", a, axis, keepdims, initial, where)
+    return folded(np.maximum, reduce.reduce_max, maximum, array(a), axis, keepdims, initial, where)
 
 
 @answers(np.min, np.amin)
 def min(
-    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Any:
+    a: Any, axis: Any = None, *,
+    keepdims: Any = False, initial: Any = np._NoValue, where: Any = True,
+) -> Any:  # fmt: skip
     """The minimum along axes; equal minima share the derivative."""
-    return _extreme(reduce.reduce_min, minimum, "minimum", a, axis, keepdims, initial, where)
+    return folded(np.minimum, reduce.reduce_min, minimum, array(a), axis, keepdims, initial, where)
 
 
 amax, amin = max, min
@@ -203,6 +206,8 @@ def _position(op: Op, a: Any, axis: Any, keepdims: Any) -> Any:
     if axis is None:
         out = op(flat(x), axis=0)
         return expand_axes(out, tuple(range(x.ndim))) if keepdims else out
+    if x.ndim == 0 and axis in (0, -1):
+        return op(flat(x), axis=0)
     axis = axis_of(axis, x.ndim)
     return restored(op(x, axis=axis), (axis,), keepdims)
 
@@ -242,7 +247,7 @@ def truth(x: Any) -> Any:
 def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
     """Whether all elements along axes are true."""
     x = chosen(truth(a), where, True)
-    axes = axes_of(axis, x.ndim)
+    axes = _reduced_axes(axis, x.ndim)
     return restored(reduce.reduce_and(x, axes=axes), axes, keepdims)
 
 
@@ -250,7 +255,7 @@ def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
 def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
     """Whether some element along axes is true."""
     x = chosen(truth(a), where, False)
-    axes = axes_of(axis, x.ndim)
+    axes = _reduced_axes(axis, x.ndim)
     return restored(reduce.reduce_or(x, axes=axes), axes, keepdims)
 
 
@@ -259,7 +264,7 @@ def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
 
 def _count(x: Any, axes: Axes, where: Any) -> Any:
     """The number of averaged elements; an array if there is a mask."""
-    if where is True or where is None:
+    if where is True:
         return product_of(x.shape[axis] for axis in axes)
     return reduce_sum(astype(broadcast_to(mask(where), shape=x.shape), np.int64), axes=axes)
 
@@ -293,10 +298,15 @@ def _shared(total: Any, count: Any) -> Any:
     return total / (count if wide and isinstance(count, int) else astype(array(count), dtype))
 
 
-def _variance(
+def variance(
     a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any,
     correction: Any, nan_of_too_few: bool = False,
 ) -> Any:  # fmt: skip
+    """The mean of the squared distances from the mean, or from a given number."""
+    if correction is not None:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
     x = array(a)
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
@@ -306,7 +316,7 @@ def _variance(
         mean = expand_axes(astype(_shared(total, count), working), axes)
     distance = astype(squared_size(x - mean), real_dtype(working))
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
-    freedom = maximum(count - (ddof if correction is None else correction), 0)
+    freedom = maximum(count - ddof, 0)
     variance = _shared(total, freedom)
     if nan_of_too_few:
         variance = select(freedom > 0, variance, np.nan)
@@ -320,7 +330,7 @@ def var(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The variance of the elements along axes."""
-    return _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
 @answers(np.std)
@@ -329,7 +339,20 @@ def std(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation along axes; where it is 0, its derivative is 0."""
-    out = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return deviation(np.std, var, a, axis, dtype, ddof, keepdims, where, mean, correction)
+
+
+def deviation(
+    numpy: Op, squared: Op, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
+    mean: Any, correction: Any,
+) -> Any:  # fmt: skip
+    """The root of a variance, in its dtype; NumPy is asked about one that the user gives."""
+    x = array(a)
+    out = squared(
+        x, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction
+    )
+    if dtype is not None:
+        asked(numpy, x, axis, dtype=dtype, keepdims=keepdims)
     return astype(root(out), out.dtype)
 
 
@@ -381,110 +404,3 @@ def _along(weights: Any, x: Any, axis: Any) -> Any:
         )
     weights = transpose(weights, permutation=tuple(np.argsort(axes).tolist()))
     return expand_axes(weights, tuple(i for i in range(x.ndim) if i not in axes))
-
-
-# -- without NaN -----------------------------------------------------------------------------------
-
-
-def _without_nan(a: Any, replacement: float) -> Any:
-    x = array(a)
-    return select(isnan(x), x.dtype.type(replacement), x) if is_inexact(x.dtype) else x
-
-
-@answers(np.nansum)
-def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, *,
-    keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:  # fmt: skip
-    """The sum, ignoring NaN."""
-    return sum(_without_nan(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
-
-
-@answers(np.nanprod)
-def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, *,
-    keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:  # fmt: skip
-    """The product, ignoring NaN."""
-    return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
-
-
-@answers(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    """The running sums, ignoring NaN."""
-    return cumsum(_without_nan(a, 0), axis, dtype)
-
-
-@answers(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    """The running products, ignoring NaN."""
-    return cumprod(_without_nan(a, 1), axis, dtype)
-
-
-def _numbers(x: Any, where: Any, dtype: Any = None) -> Any:
-    """The mask of elements that are not NaN and for which ``where`` holds."""
-    if dtype is not None and is_inexact(x.dtype) and not is_inexact(np.dtype(dtype)):
-        raise TypeError("of floats, dtype= is to be one that has NaN: convert by .astype")
-    present = x == x
-    return present if where is True else present & truth(where)
-
-
-@answers(np.nanmean)
-def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
-) -> Any:
-    """The mean, ignoring NaN."""
-    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(array(a), where, dtype))
-
-
-@answers(np.nanvar)
-def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
-    where: Any = True, mean: Any = None, correction: Any = None,
-) -> Any:  # fmt: skip
-    """The variance, ignoring NaN."""
-    x = array(a)
-    floats = is_inexact(x.dtype)
-    where = _numbers(x, where, dtype) if floats else where
-    x = _without_nan(x, 0)
-    return _variance(x, axis, dtype, ddof, keepdims, where, mean, correction, nan_of_too_few=floats)
-
-
-@answers(np.nanstd)
-def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
-    where: Any = True, mean: Any = None, correction: Any = None,
-) -> Any:  # fmt: skip
-    """The standard deviation, ignoring NaN."""
-    out = nanvar(
-        a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction
-    )
-    return root(out)
-
-
-def _nan_extreme(
-    extreme: Op, worst: float, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
-    x = array(a)
-    if not is_inexact(x.dtype):
-        return extreme(x, axis, keepdims=keepdims, initial=initial, where=where)
-    found = any(_numbers(x, where), axis, keepdims=keepdims)
-    replaced = _without_nan(x, worst)
-    out = extreme(replaced, axis, keepdims=keepdims, initial=initial, where=where)
-    return out if initial is not None else select(found, out, out.dtype.type(np.nan))
-
-
-@answers(np.nanmax)
-def nanmax(
-    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Any:
-    """The maximum, ignoring NaN."""
-    return _nan_extreme(max, -np.inf, a, axis, keepdims, initial, where)
-
-
-@answers(np.nanmin)
-def nanmin(
-    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Any:
-    """The minimum, ignoring NaN."""
-    return _nan_extreme(min, np.inf, a, axis, keepdims, initial, where)

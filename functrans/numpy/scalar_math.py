@@ -92,6 +92,16 @@ def _dist(p: Any, q: Any) -> Any:
     return _substitute(math, "hypot", "hypot")(*(a - b for a, b in zip(p, q, strict=True)))
 
 
+def _ldexp(x: Any, i: Any, /) -> Any:
+    if not (_is_traced_number(x) or _is_traced_number(i)):
+        return math.ldexp(x, i)
+    x = _real(x)
+    values = known(x), known(i)
+    if None not in values:
+        math.ldexp(float(values[0]), int(values[1]))  # raises where it overflows
+    return _python(protocols.ufuncs["ldexp"](x, i))
+
+
 def _phase(z: Any) -> Any:
     return _substitute(math, "atan2", "arctan2")(z.imag, z.real)
 
@@ -109,7 +119,7 @@ def _rect(r: Any, phi: Any) -> Any:
 
 
 _OWN = {
-    math: {"dist": _dist, "isclose": _isclose},
+    math: {"dist": _dist, "isclose": _isclose, "ldexp": _ldexp},
     cmath: {"phase": _phase, "polar": _polar, "rect": _rect},
 }
 

@@ -56,8 +56,7 @@ NAMES = {
     "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "reductions": (
         "all amax amin any argmax argmin average count_nonzero cumprod cumsum cumulative_prod "
-        "cumulative_sum max mean min nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd "
-        "nansum nanvar prod ptp std sum var"
+        "cumulative_sum max mean min prod ptp std sum var"
     ),
     "polynomial_roots": "poly polyfit roots",
     "sequences": "convolve corrcoef correlate cov diff ediff1d gradient interp trapezoid",
@@ -76,6 +75,7 @@ NAMES = {
         "ndenumerate require"
     ),
     "vectorizing": "vectorize",
+    "without_nan": ("nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar"),
 }
 """The names that each module here has an implementation of (its ``__all__``)."""
 

@@ -10,18 +10,32 @@ import numpy as np
 
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
-from functrans.numpy import arrays, reductions
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, constant, starting
+from functrans.numpy import arrays, reductions, without_nan
+from functrans.numpy.arrays import INDEX, array, asked, astype, axes_of, constant
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
 from functrans.ops.arrays.shape import read_along
-from functrans.ops.arrays.structural import broadcast_to, drop_axes, expand_axes, full_p, reshape
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    drop_axes,
+    expand_axes,
+    full_p,
+    reduce_sum,
+    reshape,
+)
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
 from functrans.ops.indexing.index import has_unique, plan_of
 from functrans.ops.reductions import cumulative
-from functrans.ops.reductions.reduce import reduce_and, reduce_or, reduce_xor
+from functrans.ops.reductions.reduce import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_xor,
+)
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
 from functrans.trace.source import here
@@ -83,86 +97,44 @@ protocols.operators["store"] = store
 
 # -- reduce ----------------------------------------------------------------------------------------
 
-Reduction = Callable[..., Any]
+
+def _logsumexp(x: Any, *, axes: Any) -> Any:
+    return astype(logsumexp(x, axes), x.dtype)
 
 
-def _bits(ufunc: np.ufunc, op: Callable[..., Any], neutral: int) -> Reduction:
-    def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
-        ufunc.resolve_dtypes((x.dtype, x.dtype, None))  # it refuses floats
-        axes = axes_of(axis, x.ndim)
-        out = op(reductions.chosen(x, where, neutral), axes=axes)
-        return reductions.restored(out, axes, keepdims)
-
-    return reduce
-
-
-def _logsumexp(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
-    given = reductions.chosen(x, where, x.dtype.type(-np.inf))
-    return astype(logsumexp(given, axis, keepdims=keepdims), x.dtype)
-
-
-_REDUCE: dict[str, Reduction] = {
-    "add": reductions.sum,
-    "multiply": reductions.prod,
-    "maximum": reductions.max,
-    "minimum": reductions.min,
-    "fmax": reductions.nanmax,
-    "fmin": reductions.nanmin,
-    "logical_and": reductions.all,
-    "logical_or": reductions.any,
-    "bitwise_and": _bits(np.bitwise_and, reduce_and, -1),
-    "bitwise_or": _bits(np.bitwise_or, reduce_or, 0),
-    "bitwise_xor": _bits(np.bitwise_xor, reduce_xor, 0),
+_REDUCE: dict[str, Callable[..., Any]] = {
+    "add": reduce_sum,
+    "multiply": reduce_prod,
+    "maximum": reduce_max,
+    "minimum": reduce_min,
+    "fmax": without_nan.largest,
+    "fmin": without_nan.smallest,
+    "logical_and": reduce_and,
+    "logical_or": reduce_or,
+    "bitwise_and": reduce_and,
+    "bitwise_or": reduce_or,
+    "bitwise_xor": reduce_xor,
     "logaddexp": _logsumexp,
 }
 
 
-_ASSOCIATIVE = frozenset(
-    (
-        *_REDUCE, "add", "multiply", "hypot", "logaddexp2", "logical_xor", "gcd", "lcm",
-    )
-)  # fmt: skip
+_ASSOCIATIVE = frozenset((*_REDUCE, "hypot", "logaddexp2", "logical_xor", "gcd", "lcm"))
 """Associative ufuncs, which are reduced and accumulated in segments."""
 
 
-_TAKE_INITIAL = frozenset(("add", "multiply", "maximum", "minimum", "fmax", "fmin"))
-
-_TAKE_DTYPE = frozenset(("add", "multiply"))
-
-_IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
-"""Ufuncs that convert integers to floats before they combine them."""
-
-
-def _combined(ufunc: np.ufunc) -> Reduction:
+def _combined(ufunc: np.ufunc, x: Any, *, axes: Any) -> Any:
     """The reduction by an associative, commutative ufunc: halves are combined repeatedly."""
     combine = protocols.ufuncs[ufunc.__name__]
-
-    def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
-        axes = axes_of(axis, x.ndim)
-        x = _as_combined(ufunc, x)
-        if where is not True:
-            if ufunc.identity is None:
-                refuse(
-                    f"np.{ufunc.__name__}.reduce(..., where=...)",
-                    "it has no identity; write np.where(condition, x, neutral) for its operand",
-                )
-            x = reductions.chosen(x, where, ufunc.identity)
-        if not axes and ufunc.identity is not None:  # NumPy starts with the identity here, too
-            x = combine(full_p(shape=x.shape, value=ufunc.identity, dtype=x.dtype), x)
-        for i in axes:
-            if x.shape[i] == 0 and ufunc.identity is None:
-                raise ValueError(
-                    f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
-                )
-            if x.shape[i] < 2 and ufunc.identity is not None:
-                shape = (*x.shape[:i], 1, *x.shape[i + 1 :])
-                first = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
-                # NumPy starts with the identity: `np.hypot.reduce([-2.0])` is 2.0
-                x = combine(first, x) if x.shape[i] else first
-            x = _by_halves(combine, x, i)
-        return x if keepdims else reshape(x, shape=drop_axes(x.shape, axes))
-
-    return reduce
+    if not axes and ufunc.identity is not None:  # NumPy starts with the identity here, too
+        x = combine(full_p(shape=x.shape, value=ufunc.identity, dtype=x.dtype), x)
+    for i in axes:
+        if x.shape[i] < 2 and ufunc.identity is not None:
+            shape = (*x.shape[:i], 1, *x.shape[i + 1 :])
+            first = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
+            # NumPy starts with the identity: `np.hypot.reduce([-2.0])` is 2.0
+            x = combine(first, x) if x.shape[i] else first
+        x = _by_halves(combine, x, i)
+    return reshape(x, shape=drop_axes(x.shape, axes))
 
 
 def _by_halves(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
@@ -184,35 +156,24 @@ def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     return cumulative.running(combine, (x,), axis, False)[0]
 
 
-def _as_combined(ufunc: np.ufunc, x: Any) -> Any:
-    """A value in the dtype of combined values, which a single element must have, too."""
-    return astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
+def _dtype_for(ufunc: np.ufunc, dtype: Any, out: Any, x: Any) -> Any:
+    """The dtype to ask NumPy for: that of ``out``, in which it adds up or multiplies."""
+    accumulates = dtype is None and ufunc in (np.add, np.multiply)
+    return arrays.accumulated_in(out, x) if accumulates else dtype
 
 
-def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
+def _reduce(
+    ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, **keywords: Any
+) -> Any:
     name = ufunc.__name__
     if name not in _ASSOCIATIVE:
         refuse(f"np.{name}.reduce", f"only {', '.join(sorted(_ASSOCIATIVE))} are reduced")
-    reduction = _REDUCE.get(name) or _combined(ufunc)
-    out = keywords.pop("out", None)
-    given = {
-        k: value for k, value in keywords.items() if value is not None and value is not np._NoValue
-    }
     x = array(x)
-    if name in _TAKE_DTYPE and out is not None:
-        given.setdefault("dtype", arrays.accumulated_in(out, x))
-    if name in _IN_FLOATS:
-        x = _as_combined(ufunc, x)
-    if name not in _TAKE_DTYPE and "dtype" in given:
-        dtype = np.dtype(given.pop("dtype"))
-        signature = (None, None, dtype)
-        loop = ufunc.resolve_dtypes((x.dtype, x.dtype, None), signature=signature, casting="unsafe")
-        x = astype(x, loop[-1])
-    initial = given.pop("initial", None) if name not in _TAKE_INITIAL else None
-    result = reduction(x, axis if x.ndim else None, **given)
-    if initial is not None:
-        result = protocols.ufuncs[name](result, starting(initial, result.dtype))
-    return store(f"np.{ufunc.__name__}.reduce", result, out, True)
+    dtype = _dtype_for(ufunc, dtype, out, x)
+    x = astype(x, asked(ufunc.reduce, x, axis, dtype=dtype, **keywords).dtype)
+    op = _REDUCE.get(name) or functools.partial(_combined, ufunc)
+    result = reductions.folded(ufunc, op, protocols.ufuncs[name], x, axis, **keywords)
+    return store(f"np.{name}.reduce", result, out, True)
 
 
 _ACCUMULATE: dict[str, Callable[..., Any]] = {
@@ -229,19 +190,14 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _accumulator(ufunc: np.ufunc, x: Any, out: Any) -> np.dtype[Any]:
-    if ufunc not in (np.add, np.multiply):
-        return x.dtype
-    return arrays.accumulated_in(out, x) or reductions.accumulator(x.dtype)
-
-
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     name = ufunc.__name__
     if name not in _ASSOCIATIVE:
         refuse(f"np.{name}.accumulate", f"only {', '.join(sorted(_ASSOCIATIVE))} are accumulated")
     x = array(x)
-    axis = axis_of(axis, x.ndim)
-    x = _as_combined(ufunc, astype(x, _accumulator(ufunc, x, out) if dtype is None else dtype))
+    dtype = _dtype_for(ufunc, dtype, out, x)
+    x = astype(x, asked(ufunc.accumulate, x, axis, dtype=dtype).dtype)
+    (axis,) = axes_of(axis, x.ndim)
     op = _ACCUMULATE.get(name)
     result = op(x, axis=axis, reverse=False) if op else _running_results(ufunc, x, axis)
     return store(f"np.{name}.accumulate", result, out, True)
@@ -288,8 +244,11 @@ def _reduceat(
     if name not in _ACCUMULATE:
         refuse(f"np.{name}.reduceat", f"only {', '.join(_ACCUMULATE)} are: reduce each slice")
     x = array(x)
-    axis = axis_of(axis, x.ndim)
-    rows = np.moveaxis(astype(x, _accumulator(ufunc, x, out) if dtype is None else dtype), axis, 0)
+    dtype = _dtype_for(ufunc, dtype, out, x)
+    none = np.zeros(0, INDEX)
+    x = astype(x, asked(ufunc.reduceat, x, axis, indices=none, dtype=dtype).dtype)
+    (axis,) = axes_of(axis, x.ndim)
+    rows = np.moveaxis(x, axis, 0)
     starts = np.asarray(indices)
     try:
         ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
@@ -316,7 +275,7 @@ def _reduceat(
             )
             for run in runs
         ]
-        parts = [_reduce(ufunc, block, axis=1, dtype=dtype) for block in blocks]
+        parts = [_reduce(ufunc, block, axis=1, dtype=x.dtype) for block in blocks]
         result = np.concatenate(parts)
     return store(f"np.{name}.reduceat", np.moveaxis(result, 0, axis), out, True)
 

@@ -34,7 +34,7 @@ FROM_SOURCE = {
     "special": "assoc_laguerre softplus",
     "stats": "alexandergovern anderson_ksamp ansari bartlett boxcox_llf brunnermunzel "
     "chi2_contingency circmean circvar combine_pvalues cramervonmises_2samp describe "
-    "differential_entropy directional_stats entropy epps_singleton_2samp expectile f_oneway "
+    "differential_entropy directional_stats entropy epps_singleton_2samp f_oneway "
     "false_discovery_control fligner friedmanchisquare gmean gstd gzscore jarque_bera kstat "
     "kstatvar kurtosis kurtosistest levene lmoment median_test mode mood normaltest "
     "obrientransform page_trend_test pearsonr percentileofscore probplot quantile ranksums relfreq "

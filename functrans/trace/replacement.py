@@ -41,6 +41,13 @@ OF_MATH = {
 }  # fmt: skip
 """The equivalents on traced values of functions of `math` and `cmath`."""
 
+OF_STATISTICS = {
+    "mean": "np.mean", "fmean": "np.mean", "pstdev": "np.std", "pvariance": "np.var",
+    "stdev": "np.std", "variance": "np.var",
+    "geometric_mean": "scipy.stats.gmean", "harmonic_mean": "scipy.stats.hmean",
+}  # fmt: skip
+"""The equivalents of functions of `statistics`."""
+
 _LOCATION_AND_SCALE = ("normal", "uniform", "laplace", "logistic", "gumbel", "exponential", "gamma")
 """Distributions whose numbers can be scaled and shifted."""
 
@@ -249,6 +256,9 @@ def _of_call(node: ast.Call, frame: FrameType) -> str:
     name = _numpys_name(function)
     if _is_of(function, math) or _is_of(function, cmath):
         new = _of_math(function.__name__, node)
+    elif getattr(function, "__module__", None) == "statistics" and not node.keywords:
+        new = OF_STATISTICS.get(function.__name__) if len(node.args) == 1 else None
+        given += ", ddof=1" if function.__name__ in ("stdev", "variance") else ""
     elif function in (int, float, complex):
         new = f"np.{np.dtype(function).name}"
     elif name == "np.arange" and isinstance(node.func, ast.Attribute):

@@ -312,6 +312,9 @@ class Tracer(Operators):
         plain = "a plain float (float, a function of math, or storing it in an ndarray)"
         return float(self._plain(plain))
 
+    def as_integer_ratio(self) -> tuple[int, int]:
+        return float(self).as_integer_ratio()  # with which `statistics` computes
+
     def __complex__(self) -> complex:
         return complex(self._plain("a plain complex number (complex, cmath.exp)"))
 

@@ -2,10 +2,12 @@
 
 import cmath
 import math
+import statistics
 from math import atan2, dist, hypot, lgamma, sin  # noqa: F401
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy import arange, array, full, interp, linspace, maximum, repeat, roll, take  # noqa: F401
 from numpy.linalg import norm  # noqa: F401
 
@@ -13,7 +15,7 @@ import functrans
 import functrans.scipy.special
 from functrans import grad, jit, vmap
 from functrans.errors import FunctransError
-from functrans.trace.replacement import OF_MATH
+from functrans.trace.replacement import OF_MATH, OF_STATISTICS
 
 TABLE = np.arange(10.0) ** 2
 NUMBERS = [1.0, 4.0, 9.0]
@@ -205,6 +207,15 @@ def test_what_does_the_same_as_a_function_of_math(name):
         break
     else:
         raise AssertionError(f"no arguments for {name}")
+
+
+@pytest.mark.parametrize("name", OF_STATISTICS)
+def test_what_does_the_same_as_a_function_of_statistics(name, tmp_path):
+    call = function_of(f"statistics.{name}([x, 2.0, 4.0])", tmp_path)
+    written, new = said(lambda: grad(call)(1.5, 2))[1].split(", write ")
+    assert written == f"Instead of `statistics.{name}([x, 2.0, 4.0])`"
+    found = eval(new.removesuffix("."), {"np": np, "scipy": scipy, "x": 1.5})
+    np.testing.assert_allclose(found, getattr(statistics, name)([1.5, 2.0, 4.0]), rtol=1e-14)
 
 
 @pytest.mark.parametrize(

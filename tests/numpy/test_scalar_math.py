@@ -26,6 +26,7 @@ def test_value_and_slope(name):
     forms += ["(-x)", "(x, 2, -x)"] if name == "hypot" else []
     forms = ["([x], [2])", "((x, 1, -x), (2, x, 3))"] if name == "dist" else forms
     forms = ["(x)[0]", "(-3 * x)[1]"] if name == "modf" else forms
+    forms = ["(x, 3)", "(-x, -2)"] if name == "ldexp" else forms
     for form in forms:
         function = eval(f"lambda x: math.{name}{form}", scope)
         expected = function(x)
@@ -82,6 +83,7 @@ def test_the_result_is_a_number_like_pythons():
     assert jit(lambda x: math.sin(x) * row)(x).dtype == np.float32
     assert jit(lambda x: math.sin(x))(x) == math.sin(x)
     assert jit(lambda n: math.sqrt(n))(9) == 3.0
+    assert jit(lambda n: math.ldexp(n, n) * x)(3).dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,7 @@ def test_the_result_is_a_number_like_pythons():
         (lambda x: math.sqrt(x), ValueError),
         (lambda x: math.log(x), ValueError),
         (lambda x: math.exp(-1000 * x), OverflowError),
+        (lambda x: math.ldexp(x, 5000), OverflowError),
     ],
 )
 def test_what_math_refuses_is_refused_where_it_is_known(function, error):

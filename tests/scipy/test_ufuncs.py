@@ -190,6 +190,7 @@ INT, HALF, SINGLE = (np.ones(1, dtype) for dtype in ("i1", "f2", "f4"))
             ["airy", "fresnel", "itairy", "kelvin", "modfresnelp"], [(INT,), (HALF,)]
         ),
         *itertools.product(["ellipj", "mathieu_a"], [(INT, SINGLE), (HALF, SINGLE), (2, HALF)]),
+        *itertools.product(["zeta"], [(INT,), (INT, INT), (INT, 1.5), (HALF, 2), (INT, SINGLE)]),
         ("eval_hermite", (2, SINGLE)),
         ("nrdtrimn", (INT, INT, INT)),
     ],

@@ -43,7 +43,7 @@ def test_a_tracer_shows_what_an_array_shows():
     seen = []
     traced(lambda x: seen.append({name for name in dir(x) if not name.startswith("_")}), X)
     assert {"T", "at", "dtype", "mean", "reshape", "shape", "sum"} <= seen[0]
-    assert seen[0] - set(dir(np.ndarray)) == {"at"}
+    assert seen[0] - {*dir(np.ndarray), *dir(np.float64)} == {"at"}
 
 
 def test_other_libraries_do_not_take_a_tracer_for_their_own():

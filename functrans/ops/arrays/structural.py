@@ -280,7 +280,10 @@ def pull_reduction(operation: str) -> Any:
             rest, along = iter(index), iter(inner)
             return read(0, tuple(next(along if i in axes else rest) for i in range(x.ndim)))
 
-        return fold(operation, [x.shape[a] for a in sorted(axes)], body)
+        total = fold(operation, [x.shape[a] for a in sorted(axes)], body)
+        # 0.0 as NumPy's sum of nothing but -0.0; a loop starts with it, an expression does not
+        unrolled = operation == "add" and total.dtype.kind == "f" and total.op != "fold"
+        return total + 0.0 if unrolled else total
 
     return pull
 

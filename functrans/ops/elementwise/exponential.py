@@ -28,7 +28,7 @@ log2 = analytic(
     np.log2, vecmath.log2, lambda x, out, dx: dx / (x * LN2), reals(0.1, 10), steep=True
 )
 log10 = analytic(
-    np.log10, vecmath.log10, lambda x, out, dx: dx / (x * LN10), reals(0.1, 10), steep=True
+    np.log10, vecmath.log10, lambda x, out, dx: dx * (1 / LN10) / x, reals(0.1, 10), steep=True
 )
 log1p = analytic(
     np.log1p, vecmath.log1p, lambda x, out, dx: dx / (1 + x), reals(-0.9, 10), steep=True

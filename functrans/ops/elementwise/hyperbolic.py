@@ -52,9 +52,14 @@ def root_beside_one(x: Any) -> Any:
     return sqrt(-_moved(x, -1)) * sqrt(_moved(x, 1))
 
 
+def turned(x: Any) -> Any:
+    """A complex number times i, with the signs of its zeros."""
+    return complex_p(-imag(x), real(x))
+
+
 def _root_above_one(x: Any) -> Any:
     """The root of ``1 + x**2``."""
-    return root_beside_one(complex_p(-imag(x), real(x))) if is_complex(x.dtype) else hypot(x, 1)
+    return root_beside_one(turned(x)) if is_complex(x.dtype) else hypot(x, 1)
 
 
 arcsinh = analytic(
@@ -68,10 +73,17 @@ arccosh: Primitive = analytic(
     reals(1.2, 5),
     steep=True,
 )
+
+
+def over_one_less_square(dx: Any, x: Any) -> Any:
+    """``dx / (1 - x**2)``, without the square of a large complex number."""
+    return dx / (1 - x) / (1 + x) if is_complex(x.dtype) else dx / ((1 - x) * (1 + x))
+
+
 arctanh = analytic(
     np.arctanh,
     vecmath.atanh,
-    lambda x, out, dx: dx / ((1 - x) * (1 + x)),
+    lambda x, out, dx: over_one_less_square(dx, x),
     reals(-0.9, 0.9),
     steep=True,
 )

@@ -11,7 +11,12 @@ from functrans import vecmath
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.promotion import floating
-from functrans.ops.elementwise.hyperbolic import root_beside_one, sech_squared
+from functrans.ops.elementwise.hyperbolic import (
+    over_one_less_square,
+    root_beside_one,
+    sech_squared,
+    turned,
+)
 from functrans.ops.elementwise.pointwise import analytic, elementwise
 from functrans.ops.samples import reals
 from functrans.trace import protocols
@@ -40,7 +45,13 @@ arccos = analytic(
     reals(-0.9, 0.9),
     steep=True,
 )
-arctan = analytic(np.arctan, vecmath.atan, lambda x, out, dx: dx / (1 + x * x), reals(-3, 3))
+
+
+def _tangent_of_arctan(x: Any, out: Any, dx: Any) -> Any:
+    return over_one_less_square(dx, turned(x)) if is_complex(x.dtype) else dx / (1 + x * x)
+
+
+arctan = analytic(np.arctan, vecmath.atan, _tangent_of_arctan, reals(-3, 3))
 
 
 def _arctan2_derivative(y: Any, x: Any, n: int) -> Any:

@@ -1,4 +1,4 @@
-"""Harmonic and power means, where SciPy branches on signs, and moments, where it drops NaN."""
+"""Means where SciPy branches on signs, moments where it drops NaN, expectiles by sorting."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, inexact, inexact_pair
+from functrans.numpy.arrays import array, inexact, inexact_pair, known
 from functrans.numpy.reductions import mean, sum
 from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.elementwise.power import power
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, double, since_1_18
 from functrans.scipy.entries import of_scipys
-from functrans.scipy.stats.slices import propagates
+from functrans.scipy.stats.slices import on_slices, propagates
 
-__all__ = ["hmean", "moment", "pmean"]
+__all__ = ["expectile", "hmean", "moment", "pmean"]
 
 
 def _sample(a: Any, dtype: Any, weights: Any) -> tuple[Any, Any]:
@@ -110,3 +110,45 @@ def moment(
     # products have slopes where the base is 0 or negative, too
     product = functools.reduce(operator.mul, [off] * int(order), 1.0 + 0.0 * off)
     return mean(product, axis, keepdims=keepdims)
+
+
+@answers("scipy.stats:expectile")
+def expectile(
+    a: Any, alpha: Any = 0.5, *, weights: Any = None, axis: Any = np._NoValue,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The (weighted) expectile of a level along an axis, by default SciPy's: the first since 1.18.
+
+    It is a mean, in which distances to elements below it weigh ``1 - alpha``, and to others
+    ``alpha``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.expectile([0.0, 3.0], 0.75))
+    2.25
+    """
+    propagates("expectile", nan_policy)
+    level = known(alpha)
+    if level is not None and (level < 0 or level > 1):
+        raise ValueError("The expectile level alpha must be in the range [0, 1].")
+    axis = (0 if since_1_18() else None) if axis is np._NoValue else axis
+    a = inexact(a) if since_1_18() else double(a)
+    both = inexact_pair(a, np.ones_like(a) if weights is None else weights)
+    (a, weights), kept = on_slices(*np.broadcast_arrays(*both), axis=axis, keepdims=keepdims)
+    if level is not None and level in (0, 1):
+        return kept(a.min(axis=-1) if level == 0 else a.max(axis=-1))
+    order = np.argsort(a, axis=-1)
+    a, weights = (np.take_along_axis(x, order, -1) for x in (a, weights))
+    total, moment = (np.sum(x, axis=-1, keepdims=True) for x in (weights, weights * a))
+    below, moment_below = np.cumsum(weights, axis=-1), np.cumsum(weights * a, axis=-1)
+
+    def weighted(x: Any, x_below: Any) -> Any:
+        return (1 - alpha) * x_below + alpha * (x - x_below)
+
+    # it is greater than those elements at which the balance of distances is negative
+    less = a * weighted(total, below) < weighted(moment, moment_below)
+    below, moment_below = (
+        np.sum(np.where(less, x, 0), axis=-1, keepdims=True) for x in (weights, weights * a)
+    )
+    return kept((weighted(moment, moment_below) / weighted(total, below))[..., 0])

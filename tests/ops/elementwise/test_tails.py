@@ -94,3 +94,23 @@ def test_of_complex_numbers_whose_multiples_are_infinite(function, dtype):
     found = jit(function)(x)
     np.testing.assert_allclose(found.real, function(x).real, rtol=1e-6, atol=1e-30)
     np.testing.assert_allclose(found.imag, function(x).imag, rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("how", [lambda f: f, jit])
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [
+        (np.arctan, lambda z: 1 / (1 + z * z)),
+        (np.arctanh, lambda z: 1 / (1 - z * z)),
+        (np.log10, lambda z: 1 / (z * mp.log(10))),
+    ],
+)
+def test_slopes_of_large_complex_numbers_and_beside_poles(function, slope, how):
+    z = np.array([1e160 * (1 + 1j), 1e150 * (2 - 1j), 1j - 1e-9j, 1 - 1e-9, 1e-9 - 1j])
+    given = how(lambda z: jvp(function, (z,), (np.ones_like(z),))[1])
+    with mp.workdps(40):
+        expected = [complex(slope(mp.mpc(w))) for w in z]
+    np.testing.assert_allclose(given(z), expected, rtol=1e-13, atol=1e-310)
+    infinite = given(np.array([complex(np.inf, 1), complex(-2, np.inf), 1e308 * (1 - 1j)]))
+    np.testing.assert_allclose(infinite, np.zeros(3), atol=1e-300)

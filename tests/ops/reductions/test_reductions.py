@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from functrans import config, jit, jvp, lax
+from functrans import config, jit, jvp, lax, vmap
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.ops.reductions.sorting import argsort, sort
@@ -382,3 +382,14 @@ def test_running_bits_and_truths(name):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_sums_of_minus_zeros_are_minus_zeros(axis):
     assert np.signbit(jit(lambda x: np.cumsum(x, axis))(np.full((3, 2), -0.0))).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 16, 17, 300])
+def test_a_sum_of_nothing_but_negative_zeros_is_a_positive_one(size):
+    def function(x):
+        return [np.sum(x, axis=axis) for axis in (0, 1, (0, 1), ())]
+
+    for dtype in (np.float16, np.float32, np.float64, np.complex128):
+        x = np.full((3, size), -0.0, dtype)
+        for found in (*jit(function)(x), *vmap(function)(x[None])):
+            assert not (np.signbit(found.real) | np.signbit(found.imag)).any()

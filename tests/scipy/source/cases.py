@@ -119,7 +119,7 @@ _SIGNAL = [
 ]
 
 _OF_ONE_SAMPLE = (
-    "circmean circvar describe differential_entropy entropy expectile gmean gstd gzscore "
+    "circmean circvar describe differential_entropy entropy gmean gstd gzscore "
     "jarque_bera kstat kstatvar kurtosis kurtosistest lmoment mode normaltest obrientransform "
     "probplot relfreq sem sigmaclip skew skewtest theilslopes tmax tmean tmin variation zscore"
 )
@@ -205,9 +205,6 @@ _OTHERS = [
 OPTIONS = {"ndimage.vectorized_filter": {"size": 3}}
 
 CASES = [*_SIGNAL, *_STATS, *_OTHERS]
-
-OF_PLAIN_ARRAYS = {"stats.expectile"} if since_1_18() else set()
-"""What is refused: since SciPy 1.18, expectiles are found by a solver that takes plain arrays."""
 
 UNCOMPILED = {
     *"signal.iirdesign signal.bilinear signal.buttord signal.cheb1ord signal.cheb2ord "

@@ -15,9 +15,10 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_complex
-from functrans.lazily import lazy
+from functrans.lazily import Lazy, lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.promotion import DtypeKey, Promotion
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.exponential import exp
@@ -194,10 +195,23 @@ hurwitz_slope: Primitive = computed(
     params=[{"n": 1}],
 )  # fmt: skip
 
+
+def _in_loop_of(ufunc: Lazy) -> Promotion:
+    """Real operands in the dtypes of the ufunc that SciPy's function calls."""
+    refusing, asked = real("zeta"), promotion_of(ufunc)
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        refusing(keys)
+        return asked(keys)
+
+    return promotion
+
+
 zeta: Primitive = computed(
     "zeta", lazy("scipy.special:zeta"), [reals(1.5, 5), reals(0.5, 5)],
     lambda s, q: hurwitz_slope(s, q, n=1),
     lambda s, q: -s * zeta(s + 1, q),
+    promotion=_in_loop_of(lazy("scipy.special._ufuncs:_zeta")),
 )  # fmt: skip
 
 
@@ -216,8 +230,9 @@ def _slope_of_zeta(s: Any) -> Any:
 
 
 riemann_zeta: Primitive = computed(
-    "riemann_zeta", lambda s: _zeta(s), reals(1.5, 5), _slope_of_zeta
-)
+    "riemann_zeta", lambda s: _zeta(s), reals(1.5, 5), _slope_of_zeta,
+    promotion=_in_loop_of(lazy("scipy.special._ufuncs:_riemann_zeta")),
+)  # fmt: skip
 
 zetac: Primitive = special("zetac", reals(1.5, 5), _slope_of_zeta)
 
