@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit
+from functrans import grad, jit, jvp, linearize, vjp, vmap
 
 COPIES = {
     "power": lambda y: y**1,
@@ -122,3 +122,26 @@ def test_the_element_of_an_array_without_axes_is_a_number():
         return number
 
     assert jit(kept)(2.0) == kept(2.0) == 2.0
+
+
+RESULTS = {
+    "vmap": vmap(lambda v: v),
+    "jvp": lambda y: jvp(lambda v: v, (np.zeros(2),), (y,))[1],
+    "vjp": lambda y: vjp(lambda v: v, np.zeros(2))[1](y)[0],
+    "linearize": lambda y: linearize(lambda v: v, y)[0],
+    "grad": lambda y: grad(lambda v: (v.sum(), v), has_aux=True)(y)[1],
+    "Polynomial": lambda y: np.polynomial.Polynomial(y).coef,
+    "polyder": lambda y: np.polynomial.polynomial.polyder(y, 0),
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_results_of_transforms_and_series_have_memory_of_their_own(result):
+    def changed(x):
+        y = x.copy()
+        z = result(y)
+        z += 1.0
+        return y
+
+    np.testing.assert_array_equal(changed(np.ones(2)), np.ones(2))
+    np.testing.assert_array_equal(jit(changed)(np.ones(2)), np.ones(2))
