@@ -1,9 +1,12 @@
 """Assignments in place: what NumPy copies, what it shares, and what is a number and no array."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from functrans import grad, jit, jvp, linearize, vjp, vmap
+from functrans.errors import TracerConversionError, UnsupportedNumPyError
 
 COPIES = {
     "power": lambda y: y**1,
@@ -145,3 +148,32 @@ def test_results_of_transforms_and_series_have_memory_of_their_own(result):
 
     np.testing.assert_array_equal(changed(np.ones(2)), np.ones(2))
     np.testing.assert_array_equal(jit(changed)(np.ones(2)), np.ones(2))
+
+
+READERS = {"frombuffer": lambda y: np.frombuffer(y)}
+if sys.version_info >= (3, 12):  # before, Python does not ask a class in Python for its memory
+    READERS["memoryview"] = lambda y: np.array(memoryview(y).cast("B").cast("d"))
+    READERS["ndarray"] = lambda y: np.ndarray((3,), float, y)
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_nobody_reads_the_memory_of_a_traced_array(read):
+    def total(x):
+        y = np.zeros(3)
+        y[...] = x
+        return np.sum(read(y))
+
+    with pytest.raises((TracerConversionError, UnsupportedNumPyError)):
+        jit(total)(np.ones(3))
+
+
+def test_nobody_writes_to_the_memory_of_a_traced_array():
+    def overwritten(x):
+        y = np.zeros(3)
+        y[...] = x
+        memory = memoryview(y)
+        assert memory.readonly
+        return np.sum(y)
+
+    if sys.version_info < (3, 12):
+        assert jit(overwritten)(np.ones(3)) == 3.0
