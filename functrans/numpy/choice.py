@@ -13,6 +13,7 @@ from functrans.numpy.arrays import (
     astype,
     check_castable,
     common_dtype,
+    duplicate,
     flat,
     known,
     operand,
@@ -186,7 +187,7 @@ def nan_to_num(
         parts = (complex_numbers.real(x), complex_numbers.imag(x))
         return complex_p(*(nan_to_num(each, True, nan, posinf, neginf) for each in parts))
     if x.dtype.kind != "f":
-        return x
+        return duplicate(x) if copy else x
     limits = np.finfo(x.dtype)
     posinf = limits.max if posinf is None else posinf
     neginf = limits.min if neginf is None else neginf

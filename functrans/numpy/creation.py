@@ -213,10 +213,11 @@ def asarray(
     # subclasses are converted to plain arrays
     x = protocols.strengthened(arrays.constant(np.asarray(a) if lost(a) else arrays.array(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
-        return arrays.astype(x, dtype)
+        return views.as_array(arrays.astype(x, dtype))
     # an array made from a list is new, too
     if copy or not hasattr(a, "dtype"):
-        return arrays.duplicate(x)
+        return views.as_array(arrays.duplicate(x))
+    x = views.as_array(x)
     return views.in_order(x, f"np.asarray(..., order={order!r})") if order in ("C", "F") else x
 
 
@@ -230,14 +231,14 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, **keywords: Any) ->
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As `asarray`, with at least one axis."""
     x = asarray(a, dtype, "C")
-    return x if x.ndim else reshape(x, shape=(1,))
+    return x if x.ndim else views.reshaped(x, (1,))
 
 
 @protocols.implements(np.asfortranarray)
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As `ascontiguousarray`."""
     x = asarray(a, dtype, "F")
-    return x if x.ndim else reshape(x, shape=(1,))
+    return x if x.ndim else views.reshaped(x, (1,))
 
 
 @protocols.implements(np.array)
@@ -247,7 +248,7 @@ def array(
 ) -> Any:  # fmt: skip
     """As `numpy.array`, also of sequences of traced values; traced within a trace."""
     x = asarray(object, dtype, order, copy=copy)
-    return reshape(x, shape=(*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
+    return views.reshaped(x, (*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
 
 
 @answers(np.copy, creates=True)
@@ -256,10 +257,10 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return arrays.duplicate(arrays.constant(arrays.array(a)))
 
 
-@answers(np.astype)
+@answers(np.astype, views=True)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
     """Convert an array to another dtype."""
-    return arrays.astype(x, dtype)
+    return x.astype(dtype, copy=copy)
 
 
 # -- matrices --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from functrans.ir.primitive import current
 from functrans.numpy.arrays import accumulated_in, duplicate, known
 from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.indexing.views import as_array
 from functrans.trace import protocols
 from functrans.trace.absent import holds
 from functrans.trace.notes import NUMPYS, SLIPS, add_place, raise_theirs
@@ -32,6 +33,13 @@ Meaningless = dict[str, tuple[Any, ...] | None]
 
 implementations: dict[Function, Function] = {}
 """The decorated implementations, by NumPy's function."""
+
+_OF_ARRAYS = {
+    np.block, np.copy, np.cov, np.cross, np.empty, np.empty_like, np.full, np.full_like, np.i0,
+    np.isin, np.ones, np.ones_like, np.pad, np.piecewise, np.real_if_close, np.require, np.resize,
+    np.roll, np.select, np.tensordot, np.tile, np.where, np.zeros, np.zeros_like,
+}  # fmt: skip
+"""NumPy's functions whose results without axes are arrays, not numbers."""
 
 creating: set[Function] = set()
 """NumPy's functions that make new arrays."""
@@ -114,6 +122,7 @@ def traced_form(
     if code.co_flags & inspect.CO_VARARGS:
         positional = 1_000_000
     supported = frozenset(names)
+    is_array = model in _OF_ARRAYS
     takes_any = bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -134,8 +143,8 @@ def traced_form(
         if out is not None:
             return protocols.operators["store"](numpy_name(model), result, (out,), True)
         if not views and isinstance(result, Tracer) and _is_among(result, args):
-            return duplicate(result)
-        return result
+            result = duplicate(result)
+        return as_array(result) if is_array else result
 
     return traced
 

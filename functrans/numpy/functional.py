@@ -38,7 +38,7 @@ def apply_along_axis(
     return views.unlinked(views.permuted(out, order))
 
 
-@answers(np.apply_over_axes)
+@answers(np.apply_over_axes, views=True)
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
     """Apply a function of an array and an axis for several axes in turn."""
     x = array(a)

@@ -182,7 +182,7 @@ def _rank(values: Any, rcond: Any) -> Any:
     return astype(sum(greater(values, largest * rcond)), np.int32)
 
 
-@answers(np.linalg.matrix_power)
+@answers(np.linalg.matrix_power, views=True)
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th powers of matrices; of their inverses if ``n`` is negative."""
     return ops.matrix_power(a, n)

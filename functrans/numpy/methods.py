@@ -16,6 +16,7 @@ from functrans.numpy.arrays import accumulated_in, astype, check_castable, dupli
 from functrans.numpy.define import refuse
 from functrans.numpy.tables import HOME
 from functrans.ops.arrays.numbers import as_number
+from functrans.ops.indexing.views import is_array
 from functrans.trace import protocols
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
@@ -79,7 +80,11 @@ def _astype(
     dtype = np.dtype(dtype)  # None is NumPy's default
     check_castable(self, dtype, casting)
     result = astype(self, dtype)
-    return duplicate(result) if copy and result is self else result
+    if copy and result is self:
+        result = duplicate(result)
+    if not result.ndim and result is not self:
+        result._is_contiguous = is_array(self)
+    return result
 
 
 def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> None:

@@ -49,7 +49,7 @@ def polymul(a1: Any, a2: Any) -> Any:
     return convolve(*(x if x.size else zeros((1,), x.dtype) for x in map(with_axes, (a1, a2))))
 
 
-@answers(np.polyder)
+@answers(np.polyder, views=True)
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial."""
     if m < 0:
@@ -61,13 +61,12 @@ def polyder(p: Any, m: int = 1) -> Any:
     return x
 
 
-@answers(np.polyint)
+@answers(np.polyint, views=True)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial, with integration constants ``k``."""
-    x = with_axes(p)
     if m == 0:
-        return x
-    x = inexact(x)
+        return array(p)
+    x = inexact(with_axes(p))
     constants = zeros((m,), x.dtype) if k is None else with_axes(k)
     if constants.size != 1 and constants.size < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")

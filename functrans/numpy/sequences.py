@@ -91,7 +91,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 # -- differences and integrals ---------------------------------------------------------------------
 
 
-@answers(np.diff, beyond=("prepend", "append"))
+@answers(np.diff, views=True, beyond=("prepend", "append"))
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The n-th differences along an axis."""
     x = array(a)

@@ -85,7 +85,7 @@ def _times(basis: Basis, c: Any, count: int) -> Any:
 def _derivative(basis: Basis, c: Any, m: int = 1, scl: Any = 1, axis: int = 0) -> Any:
     if m < 0:
         raise ValueError("The order of derivation must be non-negative")
-    c = inexact(_vector(c))
+    c = duplicate(inexact(_vector(c)))
     for _ in range(m):
         if c.size == 1:
             return c * 0
@@ -100,7 +100,7 @@ def _antiderivative(
     constants = list(k) if np.iterable(k) else [k]
     if m < 0 or len(constants) > m:
         raise ValueError("The order of integration must be that of the constants, or more")
-    c = inexact(_vector(c))
+    c = duplicate(inexact(_vector(c)))
     for i in range(m):
         whole = matmul(_numpys(basis, "int")(np.eye(c.size, dtype=c.dtype)), c) * scl
         constant = constants[i] if i < len(constants) else 0
@@ -293,7 +293,7 @@ def _with_basis(ours: Function) -> Function:
 
 def _init(self: Any, coef: Any, *args: Any, **kwargs: Any) -> None:
     own(ABCPolyBase.__init__)(self, [0.0], *args, **kwargs)
-    self.coef = inexact(_vector(coef))
+    self.coef = duplicate(inexact(_vector(coef)))
 
 
 def _has_traced_coefficients(

@@ -227,6 +227,7 @@ _REFUSED = {
     "asmatrix": "use arrays, and @ for their product",
     "bmat": "write np.block, and @ for products",
     "nested_iters": "write loops over np.ndindex(x.shape)",
+    "frombuffer": "a traced value has no memory; x.ravel() has its elements",
     "isfortran": "a traced value has no memory, and so no layout",
 }
 """Functions that do not dispatch on their arguments, and what to write instead."""

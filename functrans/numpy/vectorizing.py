@@ -13,12 +13,13 @@ from functrans.errors import TracerBoolError, TracerConversionError, TracerIndex
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.ir.types import Shape
-from functrans.numpy.arrays import array, astype
+from functrans.numpy.arrays import array, astype, duplicate
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.numpy.tables import NUMPYS_CALL
 from functrans.ops.arrays.shape import any_traced, holds_tracer
 from functrans.ops.arrays.structural import broadcast_to, reshape
+from functrans.ops.indexing.views import as_array
 from functrans.trace.delegation import own
 from functrans.tree import core as tree
 
@@ -123,7 +124,8 @@ def _mapped(
     except (TracerBoolError, TracerIndexError, TracerConversionError):
         results = _one_by_one(function, rows, size)
     several = isinstance(results, tuple)
-    outs = [reshape(x, shape=(*loop, *x.shape[1:])) for x in (results if several else (results,))]
+    parts = results if several else (results,)
+    outs = [as_array(duplicate(reshape(x, shape=(*loop, *x.shape[1:])))) for x in parts]
     if otypes is not None:
         outs = [astype(x, dtype) for x, dtype in zip(outs, otypes, strict=True)]
     return tuple(outs) if several else outs[0]

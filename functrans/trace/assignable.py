@@ -366,6 +366,10 @@ class Proxy(np.ndarray[Any, Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(_tracer_of(self), name, value)
 
+    def __buffer__(self, flags: int, /) -> NoReturn:
+        # its memory has the addresses of objects (used from Python 3.12 on)
+        _tracer_of(self)._refuse_plain("a buffer")
+
 
 def _tracer_of(proxy: Any) -> Tracer:
     return object.__getattribute__(proxy, "__dict__")["_tracer"]
@@ -418,6 +422,7 @@ def _become_proxy(array: Assignable, tracer: Tracer, memory: Array) -> None:
     refusals = [_Refusal(tracer)] * array.size
     shape = array.shape
     array.__setstate__((1, shape, np.dtype(object), False, refusals))  # type: ignore[arg-type]
+    array.flags.writeable = False  # not even through a buffer
     # the memory is kept alive, since views in C code may still refer to it
     vars(array).clear()
     vars(array).update(_tracer=tracer, _memory=memory)

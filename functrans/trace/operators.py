@@ -97,7 +97,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
         result = binary(name, self, other) if may_have_form else None
         if result is None:
             result = _applied(name, self, other, False)
-        if result is NotImplemented or (self.ndim == 0 and self._as_view is None):
+        if result is NotImplemented or not (self.ndim or self._as_view or self._is_contiguous):
             # NumPy scalars are immutable: the name is rebound to a new one
             return result
         assign(self, result, f"{name} in place")

@@ -57,7 +57,9 @@ class Tracer(Operators):
     _variable: Var
     _value: Any
     _as_view: View | None
-    _is_contiguous: bool  # whether NumPy's array is certainly in C order
+    # Whether NumPy's array is certainly in C order. Without axes: whether it is an array, and no
+    # number, which nothing can change; None if either may be.
+    _is_contiguous: bool | None
     _version: int
     _argument: Callable[[], str] | None
 
@@ -78,7 +80,7 @@ class Tracer(Operators):
         if not asks_for_array(sys._getframe(1)):
             return Tracer
         aval = self._variable.aval
-        if aval.shape:
+        if aval.shape or self._is_contiguous or self._as_view is not None:
             return np.ndarray
         return type(aval.dtype.type().item()) if aval.weak else aval.dtype.type
 

@@ -82,6 +82,12 @@ class Overwritten(View):
         )
 
 
+def is_number(x: Tracer) -> bool:
+    """Whether a value is a number in NumPy, and certainly no array without axes."""
+    is_array = x.ndim or x._as_view is not None or x._is_contiguous is not False
+    return not is_array and x._argument is None
+
+
 def make_view(
     view: Tracer,
     base: Tracer,
@@ -89,7 +95,10 @@ def make_view(
     write: Callable[[Tracer, Tracer], Any] | str | None,
     operation: str,
 ) -> Tracer:
-    """Mark a tracer as a view of another one."""
+    """Mark a tracer as a view of another one; of a number, what can be assigned to is a copy."""
+    if write is not None and is_number(base):
+        view._is_contiguous = True
+        return view
     view._as_view = View(base, read, write, operation)
     return view
 

@@ -26,6 +26,7 @@ from functrans.ops.arrays.promotion import (
     ufunc_promotion,
 )
 from functrans.ops.define import on_parts, primitive
+from functrans.ops.elementwise.arithmetic import positive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
@@ -191,7 +192,7 @@ def raise_to(x: Any, y: Any) -> Any:
         if y == 0.5:
             return sqrt(x)
         if abs(y) <= LONGEST_PRODUCT and y == int(y):
-            return power_of_float(x, int(y))
+            return positive(x) if y == 1 else power_of_float(x, int(y))  # never x itself
     if is_inexact(strong_dtype(x)) or is_inexact(strong_dtype(y)):
         return power(x, y)
     if isinstance(x, Tracer) and x.dtype.kind in "iu" and type(y) is int:

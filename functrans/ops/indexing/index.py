@@ -39,7 +39,7 @@ from functrans.trace.absent import UNKNOWN
 from functrans.trace.foreign import check_plain
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
-from functrans.trace.views import make_view
+from functrans.trace.views import is_number, make_view
 
 NOT_AN_INDEX = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
@@ -100,7 +100,11 @@ def plan_of(shape: Shape, index: Any) -> Plan:
     try:
         return _remembered_plan(shape, tuple([_hashable(item) for item in items]))
     except TypeError:
-        return _worked_out(shape, [_item(item) for item in items])
+        plan = _worked_out(shape, [_item(item) for item in items])
+        # NumPy copies what an array without axes selects, but not what a number does
+        if any(isinstance(item, np.ndarray) and item.ndim == 0 for item in items):
+            return plan._replace(is_view=False)
+        return plan
 
 
 _BOUNDS = frozenset({int, type(None), np.int64})
@@ -397,6 +401,10 @@ def _getitem(x: Any, index: Any) -> Any:
             lambda base, new: write(base, plan, new),
             "indexing",
         )
+    if result is x and isinstance(x, Tracer) and (not plan.is_view or is_number(x)):
+        # the element of an array without axes, or an array of a number
+        result = Tracer(x._owner, x._variable, x._value)
+        result._is_contiguous = plan.is_view
     return result
 
 

@@ -25,7 +25,7 @@ from functrans.ops.indexing.index import getitem
 from functrans.trace import protocols
 from functrans.trace.source import here
 from functrans.trace.tracer import Tracer
-from functrans.trace.views import UNCERTAIN, make_view
+from functrans.trace.views import UNCERTAIN, is_number, make_view
 
 
 def _as_view(
@@ -334,8 +334,21 @@ def _reshape_method(x: Any, *shape: Any, order: str = "C") -> Any:
 def _copy_method(x: Any, order: str = "C") -> Any:
     result = copy(x)
     if isinstance(result, Tracer):
-        result._is_contiguous = order == "C"
+        result._is_contiguous = order == "C" if x.ndim else is_array(x)
     return result
+
+
+def is_array(x: Tracer) -> bool | None:
+    """Whether a value without axes is an array, not a number; None if it may be either."""
+    return None if x._argument is not None else x._as_view is not None or x._is_contiguous
+
+
+def as_array(x: Any) -> Any:
+    """A number as an array without axes, which can be assigned to."""
+    if isinstance(x, Tracer) and is_number(x):
+        x = unlinked(x)
+        x._is_contiguous = True
+    return x
 
 
 protocols.attributes["T"] = transpose

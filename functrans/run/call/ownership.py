@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.on_device import beside
+from functrans.ops.indexing.views import copy
+from functrans.trace.tracer import Tracer
 
 
 def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
@@ -16,7 +18,8 @@ def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     Zero-dimensional results are NumPy scalars. If an input is on a device, so are all results.
     """
     taken: set[int] | None = None  # found for results with memory, which numbers have not
-    owned = []
+    traced: set[int] = set()
+    owned: list[Any] = []
     for x in results:
         if isinstance(x, np.ndarray):
             if x.ndim == 0:
@@ -28,6 +31,11 @@ def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
                 if root in taken or not x.flags.writeable:
                     x = x.copy()
                 taken.add(root)
+        elif isinstance(x, Tracer):
+            traced = traced or {id(y) for y in inputs}
+            if id(x) in traced:
+                x = copy(x)
+            traced.add(id(x))
         owned.append(x)
     return beside(owned, inputs)
 
