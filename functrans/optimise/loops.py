@@ -11,10 +11,11 @@ from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ops.arrays.known import known_integers
+from functrans.ops.arrays.structural import full_p
 from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
 from functrans.ops.control.while_loop import While, while_p
-from functrans.optimise.rewrite import Rewriter
+from functrans.optimise.rewrite import Rewriter, everywhere
 from functrans.records import NamedTuple
 
 
@@ -200,17 +201,21 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
 
 
 def propagate_into_loops(graph: Graph) -> Graph:
-    """Propagate constants into loops and branches: numbers, and short integer arrays.
+    """Propagate constants into loops and branches: numbers, filled and short integer arrays.
 
     Expects any graph.
-    Leaves no loop with an operand that is a known number, and no loop or branch with one that is a
-    short array of known integers.
+    Leaves no loop with an operand that is a known number, none whose elementwise equations read an
+    operand that is filled with one, and no loop or branch with a short array of known integers.
     """
     makers = {eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is known_integers}
+    producers: dict[Atom, Eqn] = {eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.outputs}
     eqns = []
     for eqn in graph.eqns:
-        if is_loop(eqn) and any(isinstance(x, Literal) for x in eqn.inputs):
-            eqn = _loop_with_numbers(Loop(eqn))
+        if is_loop(eqn):
+            if any(isinstance(x, Literal) for x in eqn.inputs):
+                eqn = _loop_with_numbers(Loop(eqn))
+            if any(everywhere(x, producers) is not None for x in eqn.inputs):
+                eqn = _loop_with_filled(Loop(eqn), producers)
         if not makers.keys().isdisjoint(eqn.inputs):
             if is_loop(eqn):
                 eqn = _loop_with(Loop(eqn), makers)
@@ -231,6 +236,29 @@ def _loop_with_numbers(loop: Loop) -> Eqn:
     body: dict[Atom, Atom] = {const.inner[0]: const.outer for const in known}
     cond: dict[Atom, Atom] = {x: const.outer for const in known for x in const.inner[1:]}
     loop.substitute(body, cond)
+    return loop.rebuilt()
+
+
+def _loop_with_filled(loop: Loop, producers: Mapping[Atom, Eqn]) -> Eqn:
+    """Elementwise equations fill their operands themselves, and read numbers after folding."""
+    filled: dict[Atom, Atom] = {}
+    for const in loop.consts:
+        (var, *_), value = const.inner, everywhere(const.outer, producers)
+        if value is not None:
+            own = filled[var] = Var(var.aval)
+            params = {"shape": own.aval.shape, "value": value, "dtype": own.aval.dtype}
+            loop.body.insert(0, Eqn(full_p, (), (own,), params, loop.eqn.source))
+    loop.body = [
+        eqn.but(inputs=[filled.get(x, x) for x in eqn.inputs]) if eqn.primitive.elementwise else eqn
+        for eqn in loop.body
+    ]
+    read = {x for eqn in loop.body for x in eqn.inputs} | set(loop.results)
+    if loop.cond is not None:
+        read |= {x for eqn in loop.cond.eqns for x in eqn.inputs} | set(loop.cond.outputs)
+    loop.consts = [
+        c for c in loop.consts if c.inner[0] not in filled or not read.isdisjoint(c.inner)
+    ]
+    loop.prune()
     return loop.rebuilt()
 
 

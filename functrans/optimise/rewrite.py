@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import broadcast_to_p, full_p, reshape_p
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Rule = Callable[[Environment], Sequence[Any]]
@@ -83,3 +85,19 @@ def bits(atom: Atom) -> bytes | None:
 def is_number(atom: Atom, value: float) -> bool:
     """Whether an atom is the literal ``value``; 0.0 and -0.0 are different."""
     return bits(atom) == np.asarray(value, atom.aval.dtype).tobytes()
+
+
+def everywhere(atom: Atom, producers: Mapping[Atom, Eqn]) -> Any:
+    """The number that an array is filled with; None if there is none, or it is not known."""
+    maker = producers.get(atom)
+    while maker is not None and maker.primitive in (broadcast_to_p, reshape_p):
+        (source,) = maker.inputs
+        if isinstance(source, Literal):
+            return source.value
+        maker = producers.get(source)
+    return maker.params["value"] if maker is not None and maker.primitive is full_p else None
+
+
+def scalar_literal(value: Any, aval: Aval) -> Literal:
+    """A number as an operand that broadcasts, in the place of an array filled with it."""
+    return Literal(np.asarray(value, aval.dtype)[()], aval.update(shape=()))

@@ -28,7 +28,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.logic import bitwise_and, isinf, logical_and, logical_not
 from functrans.ops.elementwise.stop import named
 from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
-from functrans.optimise.rewrite import Rewriter, is_number, literal
+from functrans.optimise.rewrite import Rewriter, everywhere, is_number, literal, scalar_literal
 
 # -- inlining --------------------------------------------------------------------------------------
 
@@ -79,6 +79,10 @@ def fold_constants(graph: Graph) -> Graph:
         inputs = _with_numbers(eqn, out.inputs(eqn), out)
         if is_constant(eqn, inputs):
             out.replace(eqn.outputs[0], constant(eqn, inputs))
+        elif (value := _of_filled(eqn, inputs, out)) is not None:
+            aval = eqn.outputs[0].aval
+            params = {"shape": aval.shape, "value": value, "dtype": aval.dtype}
+            out.keep(Eqn(full_p, (), eqn.outputs, params, eqn.source), ())
         else:
             out.keep(eqn, inputs)
     return out.graph_now()
@@ -100,29 +104,30 @@ def constant(eqn: Eqn, inputs: Sequence[Atom]) -> Literal:
         return literal(eqn.primitive.numpy(*values, **eqn.params), eqn.outputs[0])
 
 
+def _of_filled(eqn: Eqn, inputs: Sequence[Atom], out: Rewriter) -> Any:
+    """The number that an elementwise equation of filled arrays gives; None if it has others."""
+    aval = eqn.outputs[0].aval
+    if not eqn.primitive.elementwise or eqn.primitive.several or aval.weak or not aval.shape:
+        return None
+    values = [x.value if isinstance(x, Literal) else everywhere(x, out.producers) for x in inputs]
+    if any(value is None for value in values):
+        return None
+    numbers = [scalar_literal(value, x.aval) for value, x in zip(values, inputs, strict=True)]
+    return constant(eqn, numbers).value
+
+
 def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
     """An elementwise equation's operands, with scalars for arrays filled with one number."""
     if not eqn.primitive.elementwise:
         return inputs
     shape = eqn.outputs[0].aval.shape
     for i, atom in enumerate(inputs):
-        value = _everywhere(atom, out)
+        value = everywhere(atom, out.producers)
         # the result must still get its shape from the other operands
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
         if value is not None and others and broadcast_shape(*others) == shape:
-            inputs[i] = Literal(np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=()))
+            inputs[i] = scalar_literal(value, atom.aval)
     return inputs
-
-
-def _everywhere(atom: Atom, out: Rewriter) -> Any:
-    """The number that an array is filled with; None if there is none, or it is not known."""
-    maker = out.producers.get(atom)
-    while maker is not None and maker.primitive in (broadcast_to_p, reshape_p):
-        (source,) = maker.inputs
-        if isinstance(source, Literal):
-            return source.value
-        maker = out.producers.get(source)
-    return maker.params["value"] if maker is not None and maker.primitive is full_p else None
 
 
 # -- algebra ---------------------------------------------------------------------------------------

@@ -93,6 +93,20 @@ def test_an_operand_that_is_a_number():
     )
 
 
+def test_an_operand_that_is_filled_with_a_number():
+    """Elementwise equations fill it themselves; for others it is filled once, before the loop."""
+    twos = "full[shape=(2, 2), value=2.0, dtype=float64]"
+    body = graph("{ p:f64[2,2], c:f64[2,2] ->\n d = multiply c p\n return d }")
+    slim = graph(f"{{ c:f64[2,2] ->\n p = {twos}\n d = multiply c p\n return d }}")
+    text = "{{ a:f64[2,2] ->\n o = " + twos + "\n r = {} a\n return r }}"
+    made = graph(text.format(f"{scan(1, 1)} o"), body=body)
+    check(propagate_into_loops, made, text.format(scan(0, 1)), np.eye(2), body=slim)
+    product = "dot_general[contract=((1,), (0,)), batch=((), ())]"
+    body = graph(f"{{ p:f64[2,2], c:f64[2,2] ->\n d = {product} c p\n return d }}")
+    text = text.format(f"{scan(1, 1)} o")
+    check(propagate_into_loops, graph(text, body=body), text, np.eye(2), body=body)
+
+
 def test_what_nobody_reads():
     """The second carry is only for itself, the operand for a stack that is not used."""
     body = graph("""{ p:f64[], c:f64[], k:f64[], x:f64[], y:f64[] ->

@@ -117,6 +117,9 @@ def test_what_becomes_one(body, better):
         "a = broadcast_to[shape=(2, 3)] 1.0",
         "b = reshape[shape=(1, 1)] 1.0\n a = broadcast_to[shape=(2, 3)] b",
         "a = full[shape=(2, 3), value=1.0, dtype=float64]",
+        "b = full[shape=(2, 3), value=-1.0, dtype=float64]\n a = negative b",
+        "b = broadcast_to[shape=(2, 3)] 2.0\n c = full[shape=(3,), value=-1.0, dtype=float64]\n"
+        " a = add b c",
     ],
 )
 @pytest.mark.parametrize("product", ["multiply a x", "multiply x a"])

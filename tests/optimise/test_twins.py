@@ -63,13 +63,24 @@ def each_its_own(w, v, xs):
     return np.exp(np.sum(logs) / 10) * np.sum(np.exp(h @ v))
 
 
+def descent(w, v, xs):
+    """Each step takes a gradient, of a sum: the copy has its cotangents of ones as an operand."""
+
+    def energy(h, x):
+        z = x @ h
+        return np.sum(np.logaddexp(0.0, z) - v[0, 0] * z)
+
+    h, _ = lax.scan(lambda h, x: (h - 0.1 * grad(energy)(h, x), None), w[0], xs)
+    return np.sum(np.exp(h @ v))
+
+
 def loops(graph):
     return [eqn for eqn in graph.eqns if eqn.primitive.name in LOOPS]
 
 
 @pytest.mark.parametrize(
     "function",
-    [classifier, rows_too, newton, hoisted, overwritten, each_its_own],
+    [classifier, rows_too, newton, hoisted, overwritten, each_its_own, descent],
 )
 def test_one_loop_forward_and_one_back(function):
     graph = trace(value_and_grad(function, argnums=(0, 1)))(W, V, XS)

@@ -93,6 +93,26 @@ def is_dense(factor: Scalar, loop: Scalar) -> bool:
     return stride_of(factor, Coefficients(loop)) == 1
 
 
+def read_places(factor: Scalar, counter: Scalar) -> list[Scalar]:
+    """The largest parts of an element's indices that are read from memory, alike for all terms.
+
+    Except for what only some terms read: there, an index may be out of bounds.
+    """
+    own, found = Coefficients(counter), dict[Scalar, None]()
+    seen, stack = set[Scalar](), [factor]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.dtype == INDEX and own.of(node) == 0:
+            if any(x.op == "load" for x in postorder([node])):
+                found[node] = None
+        else:
+            stack += node.args[:1] if node.op == "guard" else node.args
+    return list(found)
+
+
 @dataclass(frozen=True)
 class Operand:
     """An operand of a product."""
@@ -126,7 +146,8 @@ class Operand:
     def named(self, lines: Lines) -> tuple[Body, list[Operand]]:
         """Operands of one line each, with precomputed indices.
 
-        The last line is repeated beyond the end.
+        The last line is repeated beyond the end. A line's place that is read from memory, as that
+        of a gathered row, is read and checked once, not for each term.
         """
         lets: list[Statement] = []
         found = []
@@ -140,7 +161,10 @@ class Operand:
                 if value.args:
                     values[loop] = local(INDEX, "at")
                     lets.append(Let((values[loop],), (value,)))
-            found.append(self.at(values))
+            own = self.at(values)
+            names = {x: local(INDEX, "place") for x in read_places(own.factor, self.counter)}
+            lets += [Let((name,), (place,)) for place, name in names.items()]
+            found.append(own.at(names))
         return tuple(lets), found
 
     def copied(

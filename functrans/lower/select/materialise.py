@@ -32,10 +32,12 @@ _reads_rows = lazy("functrans.optimise.machine.gathered_rows:reads_rows")
 class Materialisation(NamedTuple):
     """Values that are computed once and stored, and not recomputed wherever they are used.
 
-    Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
+    Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more),
+    `cheap_repeated` (a lattice of nine velocities).
     """
 
     cheap: int = 12  # the most scalar operations that are recomputed and not stored
+    cheap_repeated: int = 4  # the same of a value that is broadcast, like a sum of a few elements
     # the most operations for one element; beyond that, an operand is materialised
     largest_expression: int = 600
     repeated: int = 4  # how often an element may be recomputed within one expression
@@ -159,7 +161,9 @@ class _Facts:
             return False
         if value.depth > self.limits.deepest or value.size > self.limits.largest_expression:
             return True
-        if self._is_in_better_order(var, eqn) or (value.slow and self._is_broadcast(var)):
+        if self._is_in_better_order(var, eqn):
+            return True
+        if (value.slow or value.cost > self.limits.cheap_repeated) and self._is_broadcast(var):
             return True
         if not self.target.lanes_are_threads:
             shares = value.cost > 0 and not value.zeros and var not in self.repeated
@@ -207,8 +211,12 @@ class _Facts:
         shape, most = var.aval.shape, self.limits.repeated * var.aval.size
         if not shape or shape[-1] <= UNROLLED:
             return False
-        users = [user for user, _ in self.uses.get(var, []) if user not in self.joins]
-        return any(out.aval.size > most for user in users for out in user.outputs)
+        return any(
+            out.aval.size > most
+            for user, _ in self.uses.get(var, [])
+            if user not in self.joins and not user.primitive.transpose_moves
+            for out in user.outputs
+        )
 
     def _products(self, var: Var) -> list[Eqn]:
         return [user for user, _ in self.uses.get(var, []) if user.primitive is dot_general]

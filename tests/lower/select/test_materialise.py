@@ -28,6 +28,11 @@ MATRIX = "x:f64[300,1000]"
         (["a = multiply x 2.0", "b = sin a", "c = cos a"], {"returns": "b, c"}),  # cheap
         (["a = exp x", "b = sin x"], {}),  # nobody uses it
         (["a = multiply x 2.0", "b = add y a"], {"inputs": SPREAD}),  # a cheap row of all rows
+        (
+            ["a = reduce_sum[axes=(0,)] x", "b = add y a"],
+            {"inputs": "x:f64[2,1000], y:f64[300,1000]"},
+        ),
+        (["a = divide x 3.0", "b = embed[index=((0, 1000, 1),), shape=(9000,)] a"], {}),  # once
         (["a = reduce_sum[axes=(1,)] x"], {"inputs": MATRIX, "returns": "x"}),
         (["a = transpose[permutation=(1, 0)] x", "b = exp a"], {"inputs": MATRIX}),
     ],
@@ -47,6 +52,11 @@ def test_what_is_computed_where_it_is_used(equations, how):
         (["a = exp x", "b = add y a"], {"inputs": SPREAD}),
         # one operation that takes as long as many
         (["a = divide x 3.0", "b = add y a"], {"inputs": SPREAD}),
+        # a sum of a few rows that each of them reads again
+        (
+            ["a = reduce_sum[axes=(0,)] x", "b = multiply x a"],
+            {"inputs": "x:f64[9,1000]"},
+        ),
         # a sum that is read by each element of its row
         (
             ["a = reduce_sum[axes=(1,)] x", "b = broadcast_to[shape=(1000, 300)] a", "c = exp b"],
