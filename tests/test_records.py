@@ -1,5 +1,7 @@
 """Named tuples and data classes with few compiled methods behave as the standard library's."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import inspect
@@ -162,3 +164,9 @@ def test_a_subclass_has_the_fields_of_its_base():
 
     assert vars(Derived(1)) == {"x": 1, "y": 3}
     assert Derived(1) != Derived(1)
+
+
+def test_a_module_without_strings_as_annotations_is_refused():
+    """Python 3.14 has no annotations in a class's namespace then."""
+    with pytest.raises(TypeError, match="of Empty needs from __future__ import annotations"):
+        type(NamedTuple)("Empty", (NamedTuple,), {"__module__": __name__})
