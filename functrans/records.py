@@ -82,9 +82,9 @@ else:
         """Makes a class that derives from `NamedTuple` a tuple with these fields."""
 
         def __new__(cls, name, bases, content):
-            if "__annotations__" not in content:  # Python 3.14 would compute them
+            if "__annotate_func__" in content:  # Python 3.14 would compute them
                 raise TypeError(f"the module of {name} needs from __future__ import annotations")
-            fields = (*content["__annotations__"],)
+            fields = (*content.get("__annotations__", ()),)
             defaults = {field: content[field] for field in fields if field in content}
             variables = "".join(f"_{number}, " for number in range(len(fields)))
             text = f"def make(_cls, {variables}): return new(_cls, ({variables}))"

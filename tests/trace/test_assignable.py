@@ -334,7 +334,7 @@ def test_then_it_is_a_tracer_to_everybody():
                 plain(a)
         with pytest.raises(TracerConversionError):
             pickle.dumps(a)
-        with pytest.raises(Exception, match="object|that Numba compiled"):
+        with pytest.raises(Exception, match=r"object|that Numba compiled"):
             filled_by_numba(a)
         parts = (a + 1, 1 + a, a**2, -a, a @ a, a[0], a.sum(), abs(a), [1.0, 2.0, 3.0] * a)
         assert all(isinstance(part, Tracer) for part in parts)
