@@ -13,16 +13,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TypeVar
 
 from functrans import config
 from functrans.errors import FunctransError
 from functrans.ir.primitive import current
+from functrans.locks import lock
 from functrans.trace import bound_names, patch
 from functrans.trace.source import ADOPTED, INSTALLED, adopt, disown, innermost, package_of, whose
 from functrans.trace.tracer import Tracer
 
 Traced = TypeVar("Traced")
+
+_changing = lock()
+_count: list[int] = [0]
+_when: dict[str | int, int] = {}
+"""How much had been adopted when a package (by its path) or a namespace (by its id) was."""
 
 
 def traced(attempt: Callable[[], Traced]) -> Traced:
@@ -33,10 +40,11 @@ def traced(attempt: Callable[[], Traced]) -> Traced:
     """
     if current.get() is not None or not config.patch_numpy:
         return attempt()
+    before = _count[0]
     try:
         return attempt()
     except Exception as error:
-        adopted = _Adopted()
+        adopted = _Adopted(before)
         if not adopted.extended(error):
             raise
     return adopted.traced(attempt)
@@ -45,7 +53,8 @@ def traced(attempt: Callable[[], Traced]) -> Traced:
 class _Adopted:
     """What has been adopted in order to trace a function."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int) -> None:
+        self._before = before  # `_count`, when the last attempt began
         self._packages: list[str] = []
         self._modules: list[dict[str, Any]] = []
         self._copies: list[dict[str, Any]] = []
@@ -56,6 +65,7 @@ class _Adopted:
         failed = True
         try:
             while True:
+                self._before = _count[0]
                 try:
                     result = attempt()
                     failed = False
@@ -75,33 +85,52 @@ class _Adopted:
                 patch.forget()
             for namespace in [*self._copies, *(self._modules if failed else ())]:
                 bound_names.release(namespace)
+                _when.pop(id(namespace), None)
 
     def extended(self, error: Exception) -> bool:
-        """Adopt the code that has raised an error; whether there is anything new."""
+        """Adopt the code that has raised an error; whether anything is new since the attempt began.
+
+        Another thread may have adopted it in the meantime.
+        """
         frame = innermost(error)
         if frame is None:
             return False
-        file, namespace = frame.f_code.co_filename, frame.f_globals
-        if whose(file) == INSTALLED:
-            is_new = True
-            self._adopt(package_of(file))
-        else:
-            is_new = isinstance(error, FunctransError) and (
-                bound_names.bind(namespace)
-                or (whose(file) == ADOPTED and bound_names.bind_numbers(namespace))
-            )
-            module = sys.modules.get(namespace.get("__name__", ""))
-            if is_new and (module is None or vars(module) is not namespace):
-                self._copies.append(namespace)  # made for this trace
-            elif is_new and whose(file) == ADOPTED:
-                self._modules.append(namespace)
+        with _changing:
+            is_new = self._extended(frame, isinstance(error, FunctransError))
         if is_new and self._first is None:
             self._first = error
         return is_new
 
+    def _extended(self, frame: FrameType, is_refused: bool) -> bool:
+        file, namespace = frame.f_code.co_filename, frame.f_globals
+        owner = whose(file)
+        if owner == INSTALLED:
+            self._adopt(package_of(file))
+            return True
+        if owner == ADOPTED and _when.get(package_of(file), 0) > self._before:
+            return True
+        if not is_refused:
+            return False
+        if not bound_names.bind(namespace) and not (
+            owner == ADOPTED and bound_names.bind_numbers(namespace)
+        ):
+            return _when.get(id(namespace), 0) > self._before
+        self._remember(id(namespace))
+        module = sys.modules.get(namespace.get("__name__", ""))
+        if module is None or vars(module) is not namespace:
+            self._copies.append(namespace)  # made for this trace
+        elif owner == ADOPTED:
+            self._modules.append(namespace)
+        return True
+
+    def _remember(self, key: str | int) -> None:
+        _count[0] += 1
+        _when[key] = _count[0]
+
     def _adopt(self, package: str) -> None:
         adopt(package)
         patch.forget()
+        self._remember(package)
         self._packages.append(package)
         for module in [*sys.modules.values()]:
             file = getattr(module, "__file__", None) or ""

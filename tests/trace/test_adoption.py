@@ -13,7 +13,7 @@ from numpy import array, dot, zeros
 
 from functrans import config, grad, jit, value_and_grad, vmap
 from functrans.errors import FunctransError, TracerConversionError
-from functrans.trace import bound_names, source
+from functrans.trace import adoption, bound_names, source
 from functrans.trace.assignable import Assignable
 
 SOURCE = """
@@ -272,3 +272,37 @@ def test_an_interrupted_attempt_leaves_the_package_alone(package):
     with pytest.raises(KeyboardInterrupt):
         grad(function)(1.0)
     assert not is_adopted(package)
+
+
+def test_threads_that_meet_the_same_names_first(monkeypatch):
+    """All of them fail before one adopts the names for all."""
+    module = sys.modules["users"] = type(sys)("users")
+    exec(
+        "from numpy import array, zeros\n"
+        "def f(x):\n"
+        "    return array([x, 2.0]).sum() + zeros(2)[0]\n",
+        vars(module),
+    )
+    met = threading.Barrier(4)
+
+    def meet(error, find=adoption.innermost):
+        met.wait()
+        return find(error)
+
+    monkeypatch.setattr(adoption, "innermost", meet)
+    found = []
+
+    def differentiate():
+        try:
+            found.append(grad(module.f)(1.0))
+        except Exception as error:  # in another thread, it would be lost
+            found.append(error)
+
+    threads = [threading.Thread(target=differentiate) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    del sys.modules["users"]
+    assert found == [1.0] * 4
+    assert module.array is np.array
