@@ -21,7 +21,16 @@ from functrans.errors import FunctransError
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace import bound_names, patch
-from functrans.trace.source import ADOPTED, INSTALLED, adopt, disown, innermost, package_of, whose
+from functrans.trace.source import (
+    ADOPTED,
+    APART,
+    INSTALLED,
+    adopt,
+    disown,
+    innermost,
+    package_of,
+    whose,
+)
 from functrans.trace.tracer import Tracer
 
 Traced = TypeVar("Traced")
@@ -109,7 +118,7 @@ class _Adopted:
             return True
         if owner == ADOPTED and _when.get(package_of(file), 0) > self._before:
             return True
-        if not is_refused:
+        if owner == APART or not is_refused:
             return False
         if not bound_names.bind(namespace) and not (
             owner == ADOPTED and bound_names.bind_numbers(namespace)

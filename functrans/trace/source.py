@@ -62,10 +62,13 @@ USER, ADOPTED, INSTALLED, APART, STANDARD, LIBRARY = range(1, 7)
 (`functrans.trace.adoption`), and some stay apart; Python; this package, NumPy and SciPy.
 """
 
-_APART = frozenset(
-    ("dask", "jax", "jaxlib", "numba", "pandas", "polars", "tensorflow", "torch", "xarray")
-)
-"""Packages with arrays or compilers of their own: a traced value is no array to them."""
+_APART = frozenset((
+    "dask", "jax", "jaxlib", "numba", "opt_einsum", "optree", "pandas", "polars", "tensorflow",
+    "torch", "xarray",
+))  # fmt: skip
+"""Packages with arrays or compilers of their own, and those that this one calls: a traced value is
+no array of NumPy's to them.
+"""
 
 _written_by: Table[str, int] = Table(4096)
 """The owner of the code in a file."""

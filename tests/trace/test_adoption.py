@@ -130,6 +130,15 @@ def test_a_package_that_refuses_again_is_left_alone(package):
     assert grad(lambda x: x * (package.zeros is np.zeros))(1.0) == 1.0
 
 
+def test_some_packages_stay_apart(package, monkeypatch):
+    monkeypatch.setattr(source, "_APART", frozenset(("adopted_one",)))
+    for function in (package.stored, package.by_name):
+        with pytest.raises(TracerConversionError):
+            grad(lambda x, function=function: np.sum(function(x)))(1.0)
+    assert grad(lambda x: x * (package.zeros is np.zeros))(1.0) == 1.0
+    assert jit(lambda x: np.sum(package.of_its_class(x)))(np.ones(2)) == 8.0  # no array
+
+
 def test_an_error_of_the_package_is_raised(package):
     with pytest.raises(ValueError, match="positive, please") as caught:
         grad(package.positive)(-1.0)
