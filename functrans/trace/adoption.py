@@ -16,9 +16,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeVar
 
-from functrans import config
 from functrans.errors import FunctransError
-from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace import bound_names, patch
 from functrans.trace.source import (
@@ -26,6 +24,7 @@ from functrans.trace.source import (
     APART,
     INSTALLED,
     adopt,
+    adoptions,
     disown,
     innermost,
     package_of,
@@ -36,45 +35,39 @@ from functrans.trace.tracer import Tracer
 Traced = TypeVar("Traced")
 
 _changing = lock()
-_count: list[int] = [0]
 _when: dict[str | int, int] = {}
-"""How much had been adopted when a package (by its path) or a namespace (by its id) was."""
+"""The number of the adoption of each package (by its path) and namespace (by its id)."""
 
 
-def traced(attempt: Callable[[], Traced]) -> Traced:
-    """The result of tracing a function, which is traced again if code has been adopted.
+def adopted_for(error: Exception, before: int) -> Adopted | None:
+    """What is adopted after a first attempt has failed; None if there is nothing.
 
-    Raises the last error; or the first one, if the last one is that of a compiled function to which
-    a traced value was passed.
+    ``before`` is the number of adoptions when that attempt began.
     """
-    if current.get() is not None or not config.patch_numpy:
-        return attempt()
-    before = _count[0]
-    try:
-        return attempt()
-    except Exception as error:
-        adopted = _Adopted(before)
-        if not adopted.extended(error):
-            raise
-    return adopted.traced(attempt)
+    adopted = Adopted(before)
+    return adopted if adopted.extended(error) else None
 
 
-class _Adopted:
+class Adopted:
     """What has been adopted in order to trace a function."""
 
     def __init__(self, before: int) -> None:
-        self._before = before  # `_count`, when the last attempt began
+        self._before = before
         self._packages: list[str] = []
         self._modules: list[dict[str, Any]] = []
         self._copies: list[dict[str, Any]] = []
         self._first: Exception | None = None
 
     def traced(self, attempt: Callable[[], Traced]) -> Traced:
-        """The result of tracing a function, after code has been adopted for it."""
+        """The result of tracing a function, after code has been adopted for it.
+
+        Raises the last error; or the first one, if the last one is that of a compiled function to
+        which a traced value was passed.
+        """
         failed = True
         try:
             while True:
-                self._before = _count[0]
+                self._before = adoptions[0]
                 try:
                     result = attempt()
                     failed = False
@@ -133,8 +126,8 @@ class _Adopted:
         return True
 
     def _remember(self, key: str | int) -> None:
-        _count[0] += 1
-        _when[key] = _count[0]
+        adoptions[0] += 1
+        _when[key] = adoptions[0]
 
     def _adopt(self, package: str) -> None:
         adopt(package)

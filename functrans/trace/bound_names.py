@@ -17,7 +17,7 @@ import numpy as np
 
 from functrans.ir.primitive import current
 from functrans.lazily import Made
-from functrans.trace import protocols
+from functrans.trace import patch, protocols
 from functrans.trace.bytecode import global_names
 from functrans.trace.trace import Trace
 
@@ -101,3 +101,6 @@ def leave() -> None:
                 del namespace[name]
             elif namespace.get(name) is ours:
                 namespace[name] = own
+
+
+patch.namespaces.append((enter, leave))

@@ -10,6 +10,7 @@ of the traced function that call NumPy's by its full name, and NumPy's own to al
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -18,13 +19,16 @@ from functrans.caches import Table
 from functrans.ir.primitive import current
 from functrans.lazily import Made, is_imported
 from functrans.locks import importing, lock
-from functrans.trace import bound_names, delegation, protocols
+from functrans.trace import delegation, protocols
 from functrans.trace.bytecode import Reads, attribute_reads
 from functrans.trace.source import is_foreign
 from functrans.trace.trace import Trace
 
 _patched: dict[ModuleType, tuple[type, type]] = {}
 """Each module's original class, and its class during tracing."""
+
+namespaces: list[tuple[Callable[[], None], Callable[[], None]]] = []
+"""What changes names in other modules, and changes them back, if there are such names."""
 
 _tracing: set[Trace] = set()
 _changing = lock()
@@ -44,7 +48,8 @@ def enter(trace: Trace) -> None:
         _tracing.add(trace)
         for module, (_, patched) in _patched.items():
             module.__class__ = patched
-        bound_names.enter()
+        for change, _ in namespaces:
+            change()
         delegation.exchange()
 
 
@@ -67,7 +72,8 @@ def leave(trace: Trace) -> None:
         if not _tracing:
             for module, (own, _) in _patched.items():
                 module.__class__ = own
-            bound_names.leave()
+            for _, change_back in namespaces:
+                change_back()
             delegation.release()
 
 

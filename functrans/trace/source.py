@@ -76,6 +76,9 @@ _written_by: Table[str, int] = Table(4096)
 _adopted: set[str] = set()
 """The paths of the installed packages that have been adopted."""
 
+adoptions: list[int] = [0]
+"""How many adoptions of packages and namespaces there have been."""
+
 
 def whose(file: str) -> int:
     """The owner of the code in a file."""

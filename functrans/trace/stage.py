@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from functrans import config
 from functrans.errors import SwallowedErrorWarning, TracerConversionError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.records import NamedTuple
 from functrans.trace import patch
 from functrans.trace.absent import UNKNOWN, holds
-from functrans.trace.adoption import traced
-from functrans.trace.source import located, warn_user
+from functrans.trace.source import adoptions, located, warn_user
 from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
+
+_adopted_for = lazy("functrans.trace.adoption:adopted_for")
 
 
 class Staged(NamedTuple):
@@ -118,7 +121,17 @@ def stage(
         captures = tuple(outer for _, outer in trace.captures)
         return Staged(graph, captures, trace.value_of, trace.decisions)
 
-    return traced(attempt)
+    before = adoptions[0]
+    try:
+        return attempt()
+    except Exception as error:
+        if current.get() is not None or not config.patch_numpy:
+            raise
+        adopted = _adopted_for(error, before)
+        if adopted is None:
+            raise
+    staged: Staged = adopted.traced(attempt)
+    return staged
 
 
 def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:

@@ -61,11 +61,11 @@ def calls_float(x):
     return float(x) * x  # here
 
 
-def calls_math(x):
+def calls_math(x, sin=sin):
     return sin(x)  # here
 
 
-def calls_erf(x):
+def calls_erf(x, erf=erf):
     return erf(2 * x)  # here
 
 
@@ -77,11 +77,11 @@ def calls_a_method(x):
     return OUTSIDE.dot(x)  # here
 
 
-def calls_asarray(x):
+def calls_asarray(x, asarray=asarray):
     return asarray(x).sum()  # here
 
 
-def makes_an_array(x):
+def makes_an_array(x, array=array):
     return array([x, x]).sum()  # here
 
 
