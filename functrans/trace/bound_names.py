@@ -68,8 +68,9 @@ def _read_by_numba(namespace: dict[str, Any]) -> set[str]:
 
 
 def release(namespace: dict[str, Any]) -> None:
-    """Leave the names of a namespace alone from now on."""
-    _bound.pop(id(namespace), None)
+    """Leave the names of a namespace alone from now on, though other threads may be tracing."""
+    _, chosen = _bound.pop(id(namespace), (namespace, {}))
+    _restore(namespace, chosen)
 
 
 def _choosing(numpys: Any, ours: Any) -> Any:
@@ -96,11 +97,15 @@ def enter() -> None:
 def leave() -> None:
     """Undo `enter`, for names that the code has not changed itself."""
     for namespace, chosen in [*_bound.values()]:
-        for name, (own, ours) in [*chosen.items()]:
-            if namespace.get(name) is ours and name in protocols.numbers:
-                del namespace[name]
-            elif namespace.get(name) is ours:
-                namespace[name] = own
+        _restore(namespace, chosen)
+
+
+def _restore(namespace: dict[str, Any], chosen: dict[str, tuple[Any, Any]]) -> None:
+    for name, (own, ours) in [*chosen.items()]:
+        if namespace.get(name) is ours and name in protocols.numbers:
+            del namespace[name]
+        elif namespace.get(name) is ours:
+            namespace[name] = own
 
 
 patch.namespaces.append((enter, leave))

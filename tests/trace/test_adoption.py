@@ -130,6 +130,25 @@ def test_a_package_that_refuses_again_is_left_alone(package):
     assert grad(lambda x: x * (package.zeros is np.zeros))(1.0) == 1.0
 
 
+def test_a_package_that_refuses_again_while_another_thread_traces(package):
+    inside, outside = threading.Event(), threading.Event()
+
+    def function(x):
+        inside.set()
+        outside.wait()
+        return x
+
+    thread = threading.Thread(target=lambda: grad(function)(1.0))
+    thread.start()
+    inside.wait()
+    with pytest.raises(TypeError, match="Tracer"):
+        grad(package.refusing)(1.0)
+    assert package.zeros is np.zeros
+    assert package.sin is math.sin
+    outside.set()
+    thread.join()
+
+
 def test_some_packages_stay_apart(package, monkeypatch):
     monkeypatch.setattr(source, "_APART", frozenset(("adopted_one",)))
     for function in (package.stored, package.by_name):
