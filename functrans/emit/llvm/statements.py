@@ -25,8 +25,9 @@ from functrans.emit.llvm.parts import (
     is_in_parts,
     largest_element,
 )
+from functrans.emit.llvm.prefetch import fetch_ahead, fetch_results
 from functrans.emit.llvm.search import search, sought
-from functrans.emit.llvm.store import fetch_results, store
+from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, memory_type, register_type
 from functrans.emit.llvm.unrolling import has_many_sums, is_written_out, rounds
 from functrans.loop.affine import Coefficients
@@ -63,6 +64,8 @@ class Statements:
         self.depth = depth
         self.uses = uses
         self.polls = False
+        self.ahead: For | None = None
+        """The loop around the current statement that prefetches what later iterations read."""
 
     def procedure(self, loop: For) -> tuple[str, bool]:
         """The name of the procedure that executes a loop, and whether it polls."""
@@ -279,8 +282,12 @@ class Statements:
             length = polling.strip(self.writer, statement.body, self.depth == 0)
             is_one = polling.is_one_strip(statement, length)
             loop = self._loop(*bounds) if is_one else self._strips(*bounds, length)
+        around = self.ahead
+        if statement.ahead:
+            self.ahead = statement
         with loop as counter, ex.bound(statement.index, counter):
             self._nested(statement.body)
+        self.ahead = around
 
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
@@ -290,6 +297,7 @@ class Statements:
             with whole_vectors(ex, statement, start, stop, self._loop) as base:
                 with self._vector(statement.index, lanes, base):
                     ex.load_together(statement.body)
+                    self._fetch_ahead(statement.body)
                     self.statements(statement.body)
             return
         for base, mask in self._blocks(start, stop, statement, lanes):
@@ -300,7 +308,12 @@ class Statements:
                 if mask is None:
                     ex.load_together(statement.body)
                 fetch_results(ex, statement.body)
+                self._fetch_ahead(statement.body)
                 self.statements(statement.body)
+
+    def _fetch_ahead(self, body: tuple[Statement, ...]) -> None:
+        if self.ahead is not None:
+            fetch_ahead(self.expressions, body, self.ahead)
 
     @contextmanager
     def _vector(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.memory import stays
 from functrans.emit.llvm.text import BOOL, Value, in_memory, memory_type, register_type, suffix
-from functrans.emit.llvm.unrolling import has_many_sums
-from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer, Store
 
 
 def store(ex: Expressions, statement: Store) -> None:
@@ -45,29 +41,6 @@ def write(ex: Expressions, statement: Store, value: Value) -> None:
         if stride == 1 and ex.mask is None:
             # what is read there is what was written (store-to-load forwarding)
             ex.remember(Scalar("load", indices, target.dtype, target), False, value)
-
-
-def fetch_results(ex: Expressions, body: Sequence[Statement]) -> None:
-    """Prefetch the lines in which several sums will be stored, while they are added up."""
-    vector = ex.vector
-    assert vector is not None
-    if not any(isinstance(each, Reduce) and has_many_sums(ex, each) for each in body):
-        return
-    later = {x for each in body if isinstance(each, (Let, Reduce)) for x in each.targets}
-    for each in body:
-        if isinstance(each, Store):
-            place = postorder(each.indices)
-            if later.isdisjoint(place) and not any(map(stays, place)):
-                _fetch(ex, each, vector.lanes * each.target.dtype.itemsize)
-
-
-def _fetch(ex: Expressions, statement: Store, nbytes: int) -> None:
-    """Prefetch the first and the last line of a vector in memory."""
-    first = ex.pointer(statement.target, ex.offset(statement.target, statement.indices, base=True))
-    for byte in 0, nbytes - 1:
-        line = ex.writer.define(f"getelementptr i8, ptr {first}, i64 {byte}")
-        hints = [("i32", "0"), ("i32", "3"), ("i32", "1")]
-        ex.writer.call("llvm.prefetch.p0", "void", [("ptr", line), *hints])
 
 
 def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:

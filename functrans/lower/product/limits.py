@@ -40,6 +40,10 @@ class Blocking(NamedTuple):
     """Blocks that keep all threads busy, where there are enough rows and columns."""
     packed_bytes: int = 512
     """About the bytes of a row of the right operand, contiguous in memory, packed at a time."""
+    ahead: int = 24
+    """The terms by which rows are prefetched while their columns are packed, without AVX-512."""
+    far_rows: int = 1024
+    """The fewest bytes between such rows: nearer ones are prefetched by hardware."""
     few_bytes: int = 1 << 18
     """The most bytes of an operand that is packed panel by panel, or tile by tile."""
     shortest_line: int = 32

@@ -21,6 +21,8 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.block import loop_of
+from functrans.lower.product.limits import Blocking
+from functrans.lower.select.root import extent_of
 from functrans.records import NamedTuple, dataclass
 
 Place = Callable[[Scalar, Scalar], Position]
@@ -128,6 +130,24 @@ class Operand:
         """Whether vectors along terms have fewer strided loads than those along lines."""
         return gaps(self.factor, self.counter) <= gaps(self.factor, self.loops[-1])
 
+    @property
+    def _ahead(self) -> int:
+        """The terms by which vectors along lines are prefetched; 0 if they are not.
+
+        They are if the operand's rows are in pages of their own, and it exceeds the cache.
+        """
+        limits, own = self.target[Blocking], Coefficients(self.counter)
+        distances = [
+            abs(stride_of(node, own) or 0) * node.dtype.itemsize
+            for node in postorder([self.factor])
+            if node.op == "load"
+        ]
+        farthest = max(distances, default=0)
+        is_far = farthest >= limits.far_rows
+        is_large = farthest * extent_of(self.counter) > limits.small_cache
+        few = self.target.registers <= limits.few_registers
+        return limits.ahead if few and is_far and is_large else 0
+
     def is_dense(self, loop: Scalar) -> bool:
         """Whether elements are plain loads that are contiguous along a loop."""
         return is_dense(self.factor, loop)
@@ -226,7 +246,7 @@ class Operand:
             return (For(lane, ZERO, stop, (store,), lanes, **flags),)
 
         def of_terms(body: Body) -> Body:
-            return (For(term, ZERO, terms.length, body),)
+            return (For(term, ZERO, terms.length, body, ahead=self._ahead),)
 
         line = copies(full, element)
         inside, around = (groups.loop, of_terms) if groups.side_by_side else (of_terms, groups.loop)
