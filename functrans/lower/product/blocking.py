@@ -87,7 +87,7 @@ def blocks_of(
         stretches = -(-size.terms // depth)
         return Blocks(one, width, depth, stretches, below, panels, packs=True)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
-        return _packing_blocks(size, limits, (height, width, depth), line)
+        return _packing_blocks(size, target, (height, width, depth), line)
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
@@ -126,17 +126,17 @@ def _is_strided(root: Contraction) -> bool:
     return bool(root.sides[1]) and gaps(left, counter) > gaps(left, root.sides[1][-1])
 
 
-def _packing_blocks(
-    size: Extents, limits: Blocking, tile: tuple[int, int, int], line: int
-) -> Blocks:
+def _packing_blocks(size: Extents, target: Target, tile: tuple[int, int, int], line: int) -> Blocks:
     """Blocks of all rows, which pack their part of the right operand, a stretch at a time.
 
     A stretch has about twice as many terms as there are rows. With fewer, sums are added to memory
     more often; with more, a block has fewer columns, and memory is read in shorter pieces.
     """
-    height, width, deepest = tile
+    limits, (height, width, deepest) = target[Blocking], tile
+    few = target.registers <= limits.few_registers
+    nbytes = limits.larger_block_bytes if few else limits.block_bytes
     panels, tiles = -(-size.columns // width), -(-size.rows // height)
-    rows, lines = tiles * height, limits.block_bytes // line
+    rows, lines = tiles * height, nbytes // line
     most = min(size.batch * panels // limits.fewest_blocks, panels)
     across = min(lines // (3 * max(rows, limits.fewest_packed)), most)
     across = _even(panels, max(across, 1))
@@ -168,14 +168,18 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     limits, size, counter = target[Blocking], extents_of(root), root.counter
     assert counter is not None
     most = size.columns if _is_larger(root, limits.largest_in_place) else 0
-    if _is_larger(root, target.cache):
-        most = limits.rows_of_packing_blocks
-    elif target.registers <= limits.few_registers:
-        most = min(most, limits.rows_of_packing_blocks)
-    in_place = reads_columns_in_place(root, target, tiles)
-    reads_left = is_dense(root.factors[0], counter) or (
-        target.registers <= limits.few_registers and _is_strided(root)
+    has_few_registers, rows = (
+        target.registers <= limits.few_registers,
+        limits.rows_of_packing_blocks,
     )
+    if has_few_registers and size.terms >= limits.fewest_packing_terms:
+        rows = limits.most_packing_rows
+    if _is_larger(root, target.cache):
+        most = rows
+    elif has_few_registers:
+        most = min(most, rows)
+    in_place = reads_columns_in_place(root, target, tiles)
+    reads_left = is_dense(root.factors[0], counter) or (has_few_registers and _is_strided(root))
     return size.rows <= most and not in_place and reads_left
 
 

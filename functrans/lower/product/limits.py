@@ -110,8 +110,14 @@ class Blocking(NamedTuple):
     operand, if the right operand is larger than the cache. With more rows, a stretch of terms is
     either too short, or has too few columns: memory is read faster in long pieces. Without AVX-512,
     also if it is smaller: the second-level cache does not hold the left operand's rows."""
+    most_packing_rows: int = 600
+    """The same without AVX-512, for sums of `fewest_packing_terms`."""
+    fewest_packing_terms: int = 256
+    """With fewer, all of a right operand's panels are soon packed, and read by many rows."""
     block_bytes: int = 190_000
     """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
+    larger_block_bytes: int = 300_000
+    """The same without AVX-512."""
     few_tiles_of_wholes: int = 2
     """The most tiles below each other for which a block that is a whole matrix reads the right
     operand in place, if it may (measured: 1 to 16); four times as many without AVX-512, where only
@@ -121,6 +127,8 @@ class Blocking(NamedTuple):
     cache, and come from memory faster if whole rows of them are packed."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block that packs both operands."""
+    time_of_whole_tiles: float = 1.06
+    """The most time of tiles that divide the rows, as a part of that of the best ones."""
     enough_sums: int = 12
     """Vectors of sums in a tile that hide the latency of an addition."""
     missing_sum: float = 0.025

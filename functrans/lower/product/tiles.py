@@ -149,7 +149,7 @@ def height_of(
 ) -> int:
     """The rows of a tile: few rows are left over, and enough independent sums are in flight.
 
-    With ``divides``, no rows are left over, if that is possible.
+    With ``divides``, no rows are left over, if such tiles take about as long.
     """
     power = 1 << most.bit_length() - 1
     if in_vectors and rows > power and power * vectors >= limits.enough_sums:
@@ -158,5 +158,7 @@ def height_of(
     heights = range(fewest, most + 1)
     if in_vectors and most > 1:
         heights = range(fewest + fewest % 2, most + 1, 2)
-    whole = [height for height in heights if divides and rows % height == 0]
-    return min(whole or heights, key=lambda n: (_time(rows, n, vectors, limits), -n))
+    times = {height: _time(rows, height, vectors, limits) for height in heights}
+    slowest = limits.time_of_whole_tiles * min(times.values())
+    whole = [n for n in heights if divides and rows % n == 0 and times[n] <= slowest]
+    return min(whole or heights, key=lambda n: (times[n], -n))
