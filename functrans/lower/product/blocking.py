@@ -37,6 +37,9 @@ class Blocks(NamedTuple):
     # Whether a block, which has all rows, packs its part of the right operand, a stretch at a time.
     # Otherwise the whole operand is packed beforehand, unless it is read in place.
     packs: bool = False
+    # whether a block, which is a whole matrix, packs operands in the arena: a thread's stack has
+    # room for few terms only
+    in_arena: bool = False
 
 
 def form_of(size: Extents, blocks: Blocks) -> str:
@@ -81,11 +84,14 @@ def blocks_of(
     stretches = -(-size.terms // depth)
     one = height_of(size.rows, most, vectors, limits, in_vectors, divides=True)
     below = -(-size.rows // one)
-    few = _terms_of_wholes(root, target, below, one, panels * width) if is_alone else 0
-    if few:
-        depth = _length(size.terms, -(-size.terms // min(few, depth)))
+    most, in_arena = 0, False
+    if is_alone:
+        most, in_arena = _terms_of_wholes(root, target, below, one, panels * width)
+    if most:
+        most = most if in_arena else min(most, depth)
+        depth = _length(size.terms, -(-size.terms // most))
         stretches = -(-size.terms // depth)
-        return Blocks(one, width, depth, stretches, below, panels, packs=True)
+        return Blocks(one, width, depth, stretches, below, panels, packs=True, in_arena=in_arena)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
         return _packing_blocks(size, target, (height, width, depth), line)
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
@@ -227,8 +233,10 @@ def _exceeds(root: Contraction, distance: int, way: int, limits: Blocking) -> bo
 
 def _terms_of_wholes(
     root: Contraction, target: Target, tiles: int, height: int, columns: int
-) -> int:
+) -> tuple[int, bool]:
     """The most terms of a stretch if each matrix of a stack is one block; 0 if it is not.
+
+    And whether they are packed in the arena.
 
     Such matrices are the parts of a long sum, as in the gradient with respect to weights. A block
     packs a stretch of both operands; a copy of all terms would be written to memory and read again.
@@ -243,16 +251,20 @@ def _terms_of_wholes(
     packs = root.symmetric or nbytes > target.cache
     by_terms = gaps(right, counter) <= gaps(right, root.sides[2][-1])
     if by_terms or not (many and packs):
-        return 0
-    few = limits.few_tiles_of_wholes * (4 if target.registers <= limits.few_registers else 1)
+        return 0, False
+    has_few_registers = target.registers <= limits.few_registers
+    few = limits.few_tiles_of_wholes * (4 if has_few_registers else 1)
     is_near = nbytes <= limits.largest_of_wholes and tiles <= few
     if is_near and reads_columns_in_place(root, target, tiles):
-        return 0
+        return 0, False
     room, rows = target.largest_stack // itemsize, tiles * height
     if rows != size.rows:
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
-    return terms if terms >= limits.fewest_packed else 0
+    many = min(limits.terms_in_arena, size.terms)
+    if has_few_registers and terms < many and size.batch <= limits.fewest_blocks:
+        return many, True
+    return (terms if terms >= limits.fewest_packed else 0), False
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:

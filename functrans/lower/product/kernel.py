@@ -69,7 +69,8 @@ class Product(Storage):
             last_column = self.simplify(minimum(last_column, last_row))
         rows, columns = (first_row, last_row), (first_column, last_column)
         loops = self._loops(self.root.sides[0], batch)
-        return Block(loops, rows, columns, height=self.root.shared_rows), number
+        own = (number,) * self.in_arena
+        return Block(loops, rows, columns, own, height=self.root.shared_rows), number
 
     # -- the sums of a block ------------------------------------------------------------------
 

@@ -125,6 +125,9 @@ class Blocking(NamedTuple):
     largest_of_wholes: int = 1 << 23
     """The most bytes of all right operands of the stack for which it does: larger ones are not in a
     cache, and come from memory faster if whole rows of them are packed."""
+    terms_in_arena: int = 256
+    """The terms that such a block packs at a time without AVX-512, outside of the stack if that
+    has no room for them: its sums exceed the second-level cache, and are added to less often."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block that packs both operands."""
     time_of_whole_tiles: float = 1.06

@@ -23,7 +23,8 @@ class Storage:
         blocks: Blocks,
         target: Target,
         simplify: Simplifier,
-        # the most threads that have scratch memory in the arena; 0 if it is on their stacks
+        # the most threads that have scratch memory in the arena; 0 if it is on their stacks, or
+        # each matrix of the stack has some
         parts: int = 0,
         adds: bool = False,  # whether terms are added to the sums several times
         # whether no operations are fused with the product: then sums may be stored in the result
@@ -38,7 +39,7 @@ class Storage:
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
-        self.in_arena = parts > 0
+        self.in_arena = parts > 0 or blocks.in_arena
         self.adds = adds
         self.is_alone = is_alone
         _, rows, columns = root.sides
@@ -48,11 +49,11 @@ class Storage:
         height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
         together = max(self.limits.packed_bytes // self.dtype.itemsize, blocks.width)
         self.bands = Bands()
-        if not (blocks.by_terms or root.shared_rows or self.in_arena):
+        if not (blocks.by_terms or root.shared_rows or parts):
             lines = height, together
             self.bands = bands_of((self.left, self.right), lines, root.sides[0], read)
         panels = -(-self.size.columns // blocks.width)
-        name, own = root.target.name, (parts,) * self.in_arena
+        name, own = root.target.name, (parts or self.size.batch,) * self.in_arena
         rows_or_tiles = (
             (height, blocks.depth)
             if self.left.along_terms
