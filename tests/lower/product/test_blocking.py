@@ -14,6 +14,7 @@ from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
 from functrans.lower.product.blocking import blocks_by_rows, blocks_of, reads_columns_in_place
 from functrans.lower.product.limits import Blocking
+from functrans.lower.product.tiles import height_of
 from functrans.lower.select.root import Contraction
 
 AVX2 = replace(CPU, vector_bytes=32, registers=16)
@@ -64,7 +65,8 @@ def test_blocks_pack_what_few_rows_read():
 
 
 def test_without_avx512_few_rows_fit_the_cache_and_a_strided_operand_is_packed_once():
-    assert packs(200, 512, 512, target=AVX2) and not packs(300, 512, 512, target=AVX2)
+    assert packs(200, 200, 512, target=AVX2) and not packs(300, 200, 512, target=AVX2)
+    assert packs(300, 512, 512, target=AVX2) and not packs(601, 512, 800, target=AVX2)
     assert packs(34, 1089, 486, True, target=AVX2) and not packs(34, 1089, 486, True)
 
 
@@ -85,6 +87,34 @@ def test_without_avx512_few_rows_fit_the_cache_and_a_strided_operand_is_packed_o
 def test_without_avx512_rows_that_share_sets_of_a_cache_are_packed(rows, terms, columns, in_place):
     tiles = -(-rows // 6)
     assert reads_columns_in_place(of_loads(rows, terms, columns), AVX2, tiles) is in_place
+
+
+def parts(count, rows, terms, columns, target=AVX2):
+    """The blocking of the parts of a long sum with a left operand in columns."""
+    one, part = of_loads(rows, terms, columns), index("part", count)
+    (row,), (column,), k = one.sides[1], one.sides[2], one.counter
+    left = load(buffer("x", np.float32, (count, terms, rows)), (part, k, row))
+    right = load(buffer("y", np.float32, (count, terms, columns)), (part, k, column))
+    stack = replace(one, sides=((part,), (row,), (column,)), factors=(left, right))
+    return blocks_of(stack, target, False, is_alone=True)
+
+
+def test_without_avx512_parts_of_long_sums_add_many_terms_to_large_results():
+    found = parts(8, 400, 1000, 400)
+    assert found.packs and found.in_arena and 200 <= found.depth <= 256
+    assert found.panels * found.width >= 400 and found.tiles * found.height >= 400
+    assert not parts(8, 100, 1000, 100).in_arena  # the stack has room
+    assert not parts(100, 400, 1000, 400).in_arena  # a hundred times as much memory
+    assert not parts(8, 400, 1000, 400, CPU).in_arena
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "height"), [(86, 4, 4), (84, 4, 4), (6, 4, 3), (130, 6, 5)]
+)
+def test_tiles_divide_the_rows_only_if_these_are_as_fast(rows, most, height):
+    # 43 tiles of two rows, of three vectors each, would have too few sums to hide latencies
+    vectors = 12 // most
+    assert height_of(rows, most, vectors, Blocking(), divides=True) == height
 
 
 def test_a_tile_leaves_no_rest_where_it_can():
