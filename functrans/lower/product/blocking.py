@@ -261,9 +261,9 @@ def _terms_of_wholes(
     if rows != size.rows:
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
-    many = min(limits.terms_in_arena, size.terms)
-    if has_few_registers and terms < many and size.batch <= limits.fewest_blocks:
-        return many, True
+    enough = min(limits.terms_in_arena, size.terms)
+    if has_few_registers and terms < enough and size.batch <= limits.fewest_blocks:
+        return enough, True
     return (terms if terms >= limits.fewest_packed else 0), False
 
 
