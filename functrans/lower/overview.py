@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrans.ir.graph import Graph
 from functrans.loop.target import Target
-from functrans.lower.pipeline import shown
+from functrans.lower import pipeline
+from functrans.lower.draft import Draft
 from functrans.lower.plan import Plan
 from functrans.lower.report import outline
 from functrans.lower.select.partition import Segment
+from functrans.records import NamedTuple
+
+
+class Shown(NamedTuple):
+    """A stage that a graph went through: the seconds that it took, and its result as text."""
+
+    stage: pipeline.Stage
+    seconds: float
+    text: str
+
+
+def shown(graph: Graph, target: Target, donated: Sequence[int] = ()) -> list[Shown]:
+    """The result of each stage for a graph, as text."""
+    found: list[Shown] = []
+
+    def watch(stage: pipeline.Stage, draft: Draft, seconds: float) -> None:
+        found.append(Shown(stage, seconds, stage.text(draft)))
+
+    pipeline.plan(graph, target, donated, watch)
+    return found
 
 
 def stages(

@@ -25,6 +25,7 @@ from functrans.lower.kernel.array_regrouping import columns_of
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.distribution import distributed
 from functrans.lower.kernel.donation import donate
+from functrans.lower.kernel.loop_collapsing import collapsed
 from functrans.lower.kernel.reuse import reuse
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
@@ -285,6 +286,18 @@ def array_regrouping(draft: Draft) -> Draft:
     return replace(draft, columns=columns_of(draft.nests, elsewhere, draft.target))
 
 
+def loop_collapsing(draft: Draft) -> Draft:
+    """Collapse loops that go through memory like a single one.
+
+    `kernel/loop_collapsing.py`.
+
+    Expects nests, and the columns of records.
+    Leaves nests that compute the same bits.
+    """
+    nests = [collapsed(nest, draft.homes, draft.columns, draft.target) for nest in draft.nests]
+    return replace(draft, nests=tuple(nests))
+
+
 def kernel_construction(draft: Draft) -> Draft:
     """Turn nests into kernels: sizes become arguments, so that one kernel serves many sizes.
 
@@ -360,6 +373,7 @@ CPU_PIPELINE = Pipeline(
         Stage("loop distribution", loop_distribution, *OF_NESTS),
         Stage("strength reduction", strength_reduction, *OF_NESTS),
         Stage("array regrouping", array_regrouping, *OF_NESTS),
+        Stage("loop collapsing", loop_collapsing, *OF_NESTS),
         Stage("kernel construction", kernel_construction, *OF_STEPS),
     ),
     memory=(Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),),
@@ -400,25 +414,6 @@ def plan(
     done = _run((*stages.kernels, *stages.memory), draft, watch).plan
     assert done is not None
     return done
-
-
-class Shown(NamedTuple):
-    """A stage that a graph went through: the seconds that it took, and its result as text."""
-
-    stage: Stage
-    seconds: float
-    text: str
-
-
-def shown(graph: Graph, target: Target, donated: Sequence[int] = ()) -> list[Shown]:
-    """The result of each stage for a graph, as text."""
-    found: list[Shown] = []
-
-    def watch(stage: Stage, draft: Draft, seconds: float) -> None:
-        found.append(Shown(stage, seconds, stage.text(draft)))
-
-    plan(graph, target, donated, watch)
-    return found
 
 
 def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> Draft:

@@ -14,7 +14,7 @@ from functrans.emit.cuda import kernel as cuda
 from functrans.emit.llvm import kernel as llvm
 from functrans.lazily import Lazy
 from functrans.loop.target import CPU
-from functrans.lower import pipeline
+from functrans.lower import overview, pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION
@@ -96,7 +96,7 @@ def page():
         quoted(str(graph)) if graph != traced else "These passes do not change this program.\n",
     ]
     before = str(graph)
-    for stage, _, text in pipeline.shown(graph, CPU):
+    for stage, _, text in overview.shown(graph, CPU):
         part = section(stage, text, before)
         if stage.name == "rewriting":
             listed = "".join(table((*FOR_CORES.legalisation, *FOR_CORES.machine)))
@@ -143,7 +143,7 @@ def on_a_gpu(graph):
     """What a grid's stages leave, where they are others than those of the CPU."""
     # (tiles of products are written out, which makes long kernels)
     machine = replace(CUDA, grid=CUDA.grid._replace(tiles=()))
-    shown = {stage.name: (stage, text) for stage, _, text in pipeline.shown(graph, machine)}
+    shown = {stage.name: (stage, text) for stage, _, text in overview.shown(graph, machine)}
     stages = pipeline.pipeline_of(CUDA).stages
     own = [stage.name for stage in stages if stage not in pipeline.STAGES]
     kernel = pipeline.plan(graph, machine).kernels[-1]

@@ -19,8 +19,11 @@ from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, For, Reduce
-from functrans.loop.walk import expressions
+from functrans.loop.statements import Buffer, For, Let, Reduce, Store
+from functrans.loop.walk import always_loaded, expressions
+
+FEW_REGISTERS, MANY_REGISTERS = 12, 24
+"""The most loads that are moved out of a vector loop: three quarters of 16 and of 32 registers."""
 
 
 class Expressions(Calls):
@@ -227,21 +230,38 @@ class Expressions(Calls):
     def compute_invariant(self, statement: For | Reduce, index: Scalar) -> None:
         """Loop-invariant code motion of numbers: compute those that do not depend on an index.
 
-        LLVM leaves them inside the loop if they take comparisons.
+        LLVM leaves them inside the loop if they take comparisons, and often loads, too.
         """
         order = postorder([x for each in (statement, *statement.body) for x in expressions(each)])
+        loads = self._executed_loads(statement)
         varying = {index}
         for node in order:
             is_inner = node.op == "index" and not self._is_bound(node)
-            if is_inner or stays(node) or self._read(node):
+            if is_inner or (stays(node) and node not in loads) or self._read(node):
                 varying.add(node)
             elif not varying.isdisjoint(node.args):
                 varying.add(node)
+        left = FEW_REGISTERS if "rounds" in self.writer.instructions else MANY_REGISTERS
         for node in order:
             if node in varying and node.op not in ("guard", "unlikely"):
                 for x in node.args:
                     if x.args and x.dtype.kind == "f" and x not in varying:
-                        self.value(x)
+                        is_new = self.lookup(x, False) is None
+                        if x.op != "load" or (is_new and left):
+                            left -= x.op == "load"
+                            self.value(x)
+
+    def _executed_loads(self, statement: For | Reduce) -> set[Scalar]:
+        """The loads that a vector loop executes in each iteration, of which it has at least one.
+
+        Loops with sums inside need their registers for these.
+        """
+        body = statement.body
+        match statement:
+            case For(repeatable=True) | For(start=Scalar(op="const"), stop=Scalar(op="const")):
+                if all(isinstance(each, (Let, Store)) for each in body):
+                    return set(always_loaded(x for each in body for x in expressions(each)))
+        return set()
 
     def _is_bound(self, index: Scalar) -> bool:
         """Whether code is being emitted inside the loop over an index."""

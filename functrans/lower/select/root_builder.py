@@ -28,9 +28,11 @@ from functrans.lower.select.unrolling import (
     Unrolling,
     axes_to_unroll,
     folded_along_rows,
+    operations,
     work_along_axes,
 )
 from functrans.lower.select.views import view_of
+from functrans.ops.compiled import emission
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
@@ -184,6 +186,8 @@ class RootBuilder:
                 return (last,)
         elif last in unrolled and self._has_vectors_of_its_own(trial):
             unrolled.remove(last)
+        else:
+            unrolled = self._without_unrelated(atom, trial, unrolled)
         # vectors are along the longer axis: that of all windows, and not that of their rows
         inner = max(set(range(len(shape))) - unrolled, default=len(shape))
         longer = [axis for axis in unrolled if axis > inner and shape[axis] >= shape[inner] > 1]
@@ -212,6 +216,43 @@ class RootBuilder:
         is_longer = trial.shape[-1] > self.target[Unrolling].largest_interleaved
         is_folded = trial.shape in self.folded
         return is_longer and not is_folded and not self._is_made_by_elements(trial)
+
+    def _without_unrelated(self, atom: Atom, trial: Trial, unrolled: set[int]) -> set[int]:
+        """The axes to unroll, without those of many elements that have nothing in common.
+
+        If they share no operations, and nothing reads them one by one, vectors along the
+        last of these axes that is long enough are as good as vectors along an axis in front, and
+        the code is shorter.
+        """
+        shape, limits = trial.shape, self.target[Unrolling]
+        written = sorted(axis for axis in unrolled if shape[axis] > 1)
+        long = {axis for axis in written if shape[axis] >= limits.half_vector}
+        vector = max(long, default=-1)
+        if vector < 0 or prod(shape[axis] for axis in written) <= limits.longest:
+            return unrolled
+        loops = [axis for axis in range(len(shape)) if axis not in unrolled]
+        if not loops or loops[-1] > vector or not self.whole or self.target.lanes_are_threads:
+            return unrolled
+        is_bound = trial.reduces or trial.branches_along(*long) or self._is_made_by_elements(trial)
+        if is_bound or not trial.is_near_along(vector, loops[-1]):
+            return unrolled
+        elements = [self.puller.element(atom, at) for at in self._positions(shape, loops)]
+        own = len(elements) * operations(trial.nodes)
+        shares = operations(postorder(elements)) < limits.unrelated * own
+        return unrolled if shares or not self._is_read_as_a_whole(atom) else unrolled - long
+
+    def _is_read_as_a_whole(self, atom: Atom) -> bool:
+        """Whether nothing reads elements of a value at other places than its own."""
+        stack, seen = [atom], set[Eqn]()
+        while stack:
+            for reader in self._readers.get(stack.pop(), ()):
+                if reader in seen or emission.emitted(reader, self.target) is not None:
+                    continue
+                seen.add(reader)
+                if reader.primitive.scalar is None and reader.primitive.regroups is None:
+                    return False
+                stack += reader.outputs
+        return True
 
     def _fills_half_vectors(self, shape: Shape) -> bool:
         """Whether a step's few elements along the last axis are at least half a vector."""

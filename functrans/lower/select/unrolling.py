@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
+from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import index
+from functrans.loop.linear_places import divides
+from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import branches_on, pattern
 from functrans.ops.compiled.emission import emitted
 from functrans.records import NamedTuple
+
+NEAR = 2
+"""The stride up to which elements are loaded as vectors and picked from these, as for pooling."""
 
 
 class Unrolling(NamedTuple):
@@ -53,6 +58,9 @@ class Unrolling(NamedTuple):
     alone: int = 7
     """The most elements of a program's value that are unrolled even if nothing else needs them:
     code without a loop. On a grid, each has a team of threads instead."""
+    unrelated: float = 0.75
+    """The fraction of the operations of elements on their own from which on they share too few to
+    be unrolled for that."""
     body_bytes: int = 1 << 62
     """The most bytes of elements that are unrolled in a loop's body: a thread's registers."""
 
@@ -90,6 +98,23 @@ class Trial(NamedTuple):
         """Whether elements along one of these axes are computed differently."""
         return any(branches_on(self.nodes, self.loops[axis]) for axis in axes)
 
+    def is_near_along(self, axis: int, other: int) -> bool:
+        """Whether loads along an axis are nearly contiguous, or no farther apart than another's.
+
+        An axis that is divided, as that of repeated elements, is unrolled in part later.
+        """
+        own, instead = (Coefficients(self.loops[each]) for each in (axis, other))
+        near = NEAR * prod(self.shape[axis + 1 :])
+        for load in self.nodes:
+            if load.op == "load":
+                step = own.of_element(load.attribute, load.args)
+                farther = abs(instead.of_element(load.attribute, load.args) or 0)
+                if step is None and not divides(load.args):
+                    return False
+                if step is not None and abs(step) > max(near, farther):
+                    return False
+        return True
+
     def most_unrolled(self, limits: Unrolling) -> int:
         """The most elements that are unrolled in the body of a loop."""
         tabulates = any(node.op == "lookup" for node in self.nodes)
@@ -97,6 +122,11 @@ class Trial(NamedTuple):
         most = limits.sums if self.reduces else most
         by_operations = max(limits.largest_body // node_count(self.nodes), 1)
         return min(most, limits.body_bytes // self.itemsize, by_operations)
+
+
+def operations(nodes: Iterable[Scalar]) -> int:
+    """The number of operations on data."""
+    return node_count(x for x in nodes if x.args and x.dtype != INDEX and x.op != "load")
 
 
 def axes_to_unroll(

@@ -6,7 +6,7 @@ from ml_dtypes import bfloat16
 
 from functrans import grad, jit
 from functrans.ir.evaluate import evaluate as by_numpy
-from functrans.lower import pipeline
+from functrans.lower import overview, pipeline
 from functrans.lower.grid.target import CUDA
 from tests.emit.cuda.programs import interpreted
 from tests.lower.grid.attention.test_softmax_kernel import (
@@ -109,7 +109,7 @@ def test_attention_of_real_sizes_has_the_kernel_that_it_has_without_libraries():
 
 def test_roots_say_what_may_be_called():
     graph = jit(lambda x, y: x @ y).lower(drawn(5, 7), drawn(7, 3)).graph()
-    shown = {stage.name: text for stage, _, text in pipeline.shown(graph, CALLING)}
+    shown = {stage.name: text for stage, _, text in overview.shown(graph, CALLING)}
     assert "or call dgemm_batch_strided" in shown["selection"]
     assert "or call" not in shown["library calls"]
     assert "call dgemm_batch_strided" in shown["library calls"]

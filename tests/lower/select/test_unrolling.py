@@ -184,3 +184,35 @@ def test_a_sum_of_all_elements_leaves_the_last_axis_to_vectors():
     x = RNG.standard_normal((4, 130, 16))
     assert "[i, 1, 1] =" not in jit(total).lower(x).schedule()
     np.testing.assert_allclose(jit(total)(x), total(x), rtol=1e-12)
+
+
+WIDE = RNG.normal(size=(4, 20, 8, 8))
+LAYERS = {
+    "elementwise": (lambda x: np.maximum(x, 0) * 2, (4, 20, 8, 8)),
+    "mean pooling": (
+        lambda x: (x.reshape(4, 20, 7, 2, 7, 2) ** 2).mean((3, 5)).reshape(4, -1),
+        (4, 20, 14, 14),
+    ),
+    "repeated elements": (lambda x: x.repeat(2, 2).repeat(2, 3) * np.sin(WIDE), (4, 20, 4, 4)),
+    "slices": (lambda x: x[:, :, ::2, ::2] * 1, (20, 16, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_elements_with_nothing_in_common_are_loops(name, dtype):
+    """They used to be written out for as many as 64, in vectors of distant elements."""
+    function, shape = LAYERS[name]
+    x = RNG.normal(size=shape).astype(dtype)
+    lowered = jit(function).lower(x)
+    assert len(lowered.schedule().splitlines()) < 30
+    np.testing.assert_allclose(jit(function)(x), function(x), rtol=1e-6)
+
+
+def test_elements_that_share_operations_are_written_out():
+    def products(u, v):
+        return np.exp(u)[:, :, None] * np.exp(v)[:, None, :]
+
+    u, v = RNG.normal(size=(2, 100, 5))
+    assert "out0[i, 4, 4]" in jit(products).lower(u, v).schedule()
+    np.testing.assert_allclose(jit(products)(u, v), products(u, v), rtol=1e-14)
