@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import as_array, name_of
+from functrans.api.float0 import contained, is_float0
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
@@ -30,7 +31,10 @@ class Flat:
         self.result_name = result_name or (lambda *_: f"a result of {name}")
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        outs, self.result = tree.flatten(self.function(*self.arguments.unflatten(leaves)))
+        result = self.function(*self.arguments.unflatten(leaves))
+        outs, self.result = tree.flatten(result)
+        if any(map(is_float0, outs)):
+            outs, self.result = tree.flatten(contained(result))
         return [as_array(x, self.result_name, i, self.result) for i, x in enumerate(outs)]
 
 
