@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from functrans.api.custom import custom_jvp, custom_vjp
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
     from functrans.api.devices import cuda_stream, device_put, devices
-    from functrans.api.float0 import FLOAT0 as float0
+    from functrans.api.flat import FLOAT0 as float0
     from functrans.api.hessians import hessian, hvp
     from functrans.api.host import callback
     from functrans.api.jacobians import jacfwd, jacobian, jacrev, sparsity
@@ -103,7 +103,7 @@ _HOME = _homes(
 
 __getattr__, __dir__ = _namespace(
     __name__,
-    _HOME | {"float0": "functrans.api.float0:FLOAT0"},
+    _HOME | {"float0": "functrans.api.flat:FLOAT0"},
     (
         "config", "debug", "distributed", "errors", "extend", "lax", "numpy", "random", "scipy",
         "testing", "train", "tree",

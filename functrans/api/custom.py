@@ -12,7 +12,7 @@ import numpy as np
 from functrans.api.arguments import aval_of_leaf, check_callable, name_of, wrap
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
-from functrans.api.float0 import is_float0
+from functrans.api.flat import is_float0
 from functrans.api.host import callback
 from functrans.api.keys import particulars
 from functrans.api.memoised_traces import MemoisedTraces

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans import config
 from functrans.api.arguments import aval_of_leaf
-from functrans.api.float0 import among_floats
+from functrans.api.flat import among_floats
 from functrans.api.linearization import Linear
 from functrans.api.problem import Form, matching, of_floats
 from functrans.api.transformed import checked

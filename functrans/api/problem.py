@@ -16,8 +16,7 @@ from functrans.api.arguments import (
     name_of,
     normalized_argnums,
 )
-from functrans.api.flat import Flat
-from functrans.api.float0 import among_floats, is_float0
+from functrans.api.flat import Flat, among_floats, is_float0
 from functrans.api.linearization import Linear, Point
 from functrans.errors import DtypeError, ShapeError, TreeMismatchError
 from functrans.ir.graph import Graph

@@ -1,4 +1,4 @@
-"""Derivatives with respect to integers, of dtype float0: under each transform."""
+"""Flattened functions: derivatives with respect to integers, of dtype float0, under transforms."""
 
 import numpy as np
 import pytest
