@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from functrans.api.custom import custom_jvp, custom_vjp
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
     from functrans.api.devices import cuda_stream, device_put, devices
+    from functrans.api.flat import FLOAT0 as float0
     from functrans.api.hessians import hessian, hvp
     from functrans.api.host import callback
     from functrans.api.jacobians import jacfwd, jacobian, jacrev, sparsity
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from functrans.api.lowered import eval_shape, trace
     from functrans.api.mapping import vmap
     from functrans.api.operators import ggn_operator, hessian_operator, jacobian_operator
-    from functrans.api.problem import FLOAT0 as float0
     from functrans.api.recompute import checkpoint, stop_gradient
     from functrans.api.saved import load, save
     from functrans.api.sums import divergence, laplacian
@@ -103,7 +103,7 @@ _HOME = _homes(
 
 __getattr__, __dir__ = _namespace(
     __name__,
-    _HOME | {"float0": "functrans.api.problem:FLOAT0"},
+    _HOME | {"float0": "functrans.api.flat:FLOAT0"},
     (
         "config", "debug", "distributed", "errors", "extend", "lax", "numpy", "random", "scipy",
         "testing", "train", "tree",

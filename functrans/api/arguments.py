@@ -282,6 +282,14 @@ def known_values(leaves: Sequence[Any]) -> list[Any] | None:
     return None if any(v is UNKNOWN for v in values) else values
 
 
+_LEFT_OUT = "leave it out of argnums"
+_WITHOUT = {
+    "vjp": "write allow_int=True",
+    "linearize": "write allow_int=True",
+    "jvp": "None as its tangent",
+}
+
+
 def check_differentiable(leaves: Sequence[Any], name: Callable[[int], str], transform: str) -> None:
     """Raise if a leaf cannot be differentiated because it is not inexact."""
     for i, x in enumerate(leaves):
@@ -290,5 +298,5 @@ def check_differentiable(leaves: Sequence[Any], name: Callable[[int], str], tran
             fix = "3.0 instead of 3" if aval.shape == () and aval.weak else ".astype(float)"
             raise IntegerInputError(
                 f"{transform} differentiates with respect to floats, but {name(i)} has dtype "
-                f"{aval.dtype}: pass a float ({fix}), or leave it out of argnums"
+                f"{aval.dtype}: pass a float ({fix}), or {_WITHOUT.get(transform, _LEFT_OUT)}"
             )

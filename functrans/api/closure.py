@@ -92,8 +92,8 @@ def custom_gradient(function: Callable[P, Any], /) -> CustomVjp[P, Any]:
     Parameters
     ----------
     function : callable
-        Returns ``(result, backward)``; ``backward(cotangent)`` gives the cotangent of its argument,
-        or a tuple with one for each if there are several.
+        Returns ``(result, backward)``; ``backward(cotangent)`` gives a tuple with the cotangent of
+        each argument, or the cotangent alone of a single one.
 
     Returns
     -------
@@ -132,13 +132,15 @@ def custom_gradient(function: Callable[P, Any], /) -> CustomVjp[P, Any]:
     def forward(*args: Any) -> Any:
         result, backward = both(args)
         converted, consts = closure_convert(backward, result)
-        found[:] = converted, len(args)
+        found[:] = converted, len(args) == 1, len(args) == 1 and isinstance(args[0], tuple)
         return result, consts
 
     def backward(consts: Any, cotangent: Any) -> Any:
-        converted, count = found
+        converted, is_one, is_tuple = found
         cotangents = converted(cotangent, *consts)
-        return cotangents if count > 1 else (cotangents,)
+        # the cotangent of an argument that is a tuple may be a tuple of one, too
+        wrapped = isinstance(cotangents, tuple) and len(cotangents) == 1 and not is_tuple
+        return (cotangents,) if is_one and not wrapped else cotangents
 
     made.defvjp(forward, backward)
     return made

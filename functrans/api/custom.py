@@ -12,11 +12,11 @@ import numpy as np
 from functrans.api.arguments import aval_of_leaf, check_callable, name_of, wrap
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
+from functrans.api.flat import is_float0
 from functrans.api.host import callback
 from functrans.api.keys import particulars
 from functrans.api.memoised_traces import MemoisedTraces
 from functrans.api.options import named
-from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
 from functrans.caches import Table
 from functrans.errors import CustomRuleError
@@ -391,7 +391,7 @@ class CustomVjp(_Custom[P, R]):
 
 def _without_float0(ct: Any) -> Any:
     """An integer's cotangent, of dtype float0, as an array of zeros, which is never read."""
-    return np.zeros(ct.shape, int) if getattr(ct, "dtype", None) == FLOAT0 else ct
+    return np.zeros(ct.shape, int) if is_float0(ct) else ct
 
 
 @overload

@@ -9,7 +9,7 @@ from typing import Any, overload
 from functrans import config
 from functrans.api.arguments import Argnums, aval_of_leaf, check_callable, check_point, name_of
 from functrans.api.linear_maps import Pullback
-from functrans.api.problem import Problem, filled_tangents, forward_problem, matching
+from functrans.api.problem import Problem, filled_tangents, forward_problem
 from functrans.api.selection import Argnames, Which
 from functrans.api.transformed import P, R, Transformed, checked, transform
 from functrans.errors import DtypeError, NonScalarOutputError
@@ -237,7 +237,9 @@ def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
 
 
 @boundary
-def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
+def vjp(
+    function: Callable[..., Any], /, *primals: Any, has_aux: bool = False, allow_int: bool = False
+) -> Any:
     """The value of a function, and its pullback from cotangents of results to those of arguments.
 
     Parameters
@@ -247,6 +249,9 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
         Where to differentiate.
     has_aux : bool, optional
         Whether the function returns ``(result, aux)``.
+    allow_int : bool, optional
+        Whether the primals may contain arrays of integers and bools. Their cotangents are arrays of
+        dtype `float0`, which hold nothing.
 
     Returns
     -------
@@ -273,7 +278,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     (array([2., 0.]),)
     """
     check_point(function, "vjp", primals)
-    problem = Problem(function, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
+    problem = forward_problem(function, primals, has_aux, "vjp", allow_int)
     point = problem.point()
     linear = point.linear
     result, aux = problem.unpack(linear.outputs)
@@ -281,7 +286,8 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     pullback = Pullback(problem.form(linear), linear.residuals)
     if config.check_values is not None:
         checked(function, primals, {}, result)
-        pullback.origin = lambda *x: vjp(function, *x[:-1], has_aux=has_aux)[1](x[-1]), primals
+        again = partial(vjp, function, has_aux=has_aux, allow_int=allow_int)
+        pullback.origin = lambda *x: again(*x[:-1])[1](x[-1]), primals
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
@@ -301,7 +307,8 @@ def jvp(
     primals : tuple or list
         The arguments.
     tangents : tuple or list
-        The direction, with the structure, shapes and dtypes of the primals.
+        The direction, with the structure, shapes and dtypes of the primals. That of an integer is
+        None, or an array of dtype `float0`.
     has_aux : bool, optional
         Whether the function returns ``(result, aux)``.
 
@@ -322,11 +329,8 @@ def jvp(
     (np.float64(6.0), np.float64(3.0))
     """
     check_callable(function, "jvp")
-    problem = forward_problem(function, primals, has_aux, "jvp")
-    moving = matching(
-        tuple(tangents), problem.structure, [aval_of_leaf(x) for x in problem.leaves],
-        "the tangents", "the primals",
-    )  # fmt: skip
+    problem = forward_problem(function, primals, has_aux, "jvp", allow_int=True)
+    moving = problem.moving(tangents)
     point = problem.point()
     outputs, dots = point.push(moving)
     result, aux = problem.unpack(outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ from functrans.tree import core as tree
 
 
 @boundary
-def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
+def linearize(
+    function: Callable[..., Any], /, *primals: Any, has_aux: bool = False, allow_int: bool = False
+) -> Any:
     """The value of a function, and its derivative as a linear function of tangents.
 
     The computation that does not depend on the tangents is done once. For many tangents this is
@@ -45,6 +48,9 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     *primals : pytrees of floats
     has_aux : bool, optional
         Whether the function returns ``(result, aux)``.
+    allow_int : bool, optional
+        Whether the primals may contain arrays of integers and bools. Their tangents are None, or
+        arrays of dtype `float0`.
 
     Returns
     -------
@@ -64,7 +70,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     (np.float64(12.0), np.float64(6.0))
     """
     check_point(function, "linearize", primals)
-    problem = forward_problem(function, primals, has_aux, "linearize")
+    problem = forward_problem(function, primals, has_aux, "linearize", allow_int)
     point = problem.point()
     linear = point.linear
     result, aux = problem.unpack(linear.outputs)
@@ -73,10 +79,8 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     if config.check_values is not None:
         checked(function, primals, {}, result)
         count = len(primals)
-        pushforward.origin = (
-            (lambda *x: linearize(function, *x[:count], has_aux=has_aux)[1](*x[count:])),
-            primals,
-        )
+        again = partial(linearize, function, has_aux=has_aux, allow_int=allow_int)
+        pushforward.origin = (lambda *x: again(*x[:count])[1](*x[count:])), primals
     return (result, pushforward, aux) if has_aux else (result, pushforward)
 
 

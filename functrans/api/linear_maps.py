@@ -12,11 +12,12 @@ import numpy as np
 
 from functrans import config
 from functrans.api.arguments import aval_of_leaf
+from functrans.api.flat import among_floats
 from functrans.api.linearization import Linear
-from functrans.api.problem import Form, matching
+from functrans.api.problem import Form, matching, of_floats
 from functrans.api.transformed import checked
-from functrans.errors import ShapeError
-from functrans.ir.types import GROWS, Aval
+from functrans.errors import IntegerInputError, ShapeError
+from functrans.ir.types import GROWS, Aval, is_inexact
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import instantiated
 from functrans.run.call.ownership import own
@@ -83,7 +84,8 @@ class Pullback(_LinearMap):
             _check_cotangents(given, form.varying, of)
         padding = [None] * (len(form.nonzero) - len(form.out_avals))
         results = self._linear().pull([*given, *padding])
-        filled: Any = self._filled(results, form.in_avals, given)
+        floats = [aval for aval in form.in_avals if is_inexact(aval.dtype)]
+        filled: Any = among_floats(self._filled(results, floats, given), form.in_avals)
         result: tuple[Any, ...] = tuple(form.arguments.unflatten(filled))
         self._checked((cotangent,), result)
         return result
@@ -98,10 +100,16 @@ class Pushforward(_LinearMap):
     @boundary
     def __call__(self, *tangents: Any) -> Any:
         form = self._form
-        given = matching(tangents, form.arguments, form.in_avals, "the tangents", "the primals")
+        given = of_floats(tangents, form.arguments, form.in_avals, self._refuse)
         results = self._linear().push(given)
         result = form.result.unflatten(self._filled(results, form.out_avals, given))
         return self._checked(tangents, result)
+
+    def _refuse(self, i: int) -> None:
+        raise IntegerInputError(
+            f"leaf {i} of the arguments of {self._form.name} is of dtype "
+            f"{self._form.in_avals[i].dtype}, and does not move: write None as its tangent"
+        )
 
 
 def _children(linear: _LinearMap) -> tuple[Any, ...]:

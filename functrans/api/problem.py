@@ -16,7 +16,7 @@ from functrans.api.arguments import (
     name_of,
     normalized_argnums,
 )
-from functrans.api.flat import Flat
+from functrans.api.flat import Flat, among_floats, is_float0
 from functrans.api.linearization import Linear, Point
 from functrans.errors import DtypeError, ShapeError, TreeMismatchError
 from functrans.ir.graph import Graph
@@ -35,10 +35,6 @@ _READ_ONLY = (
     "Arguments that are not differentiated are read-only while a function is transformed: the "
     "caller still holds them. Work on a copy: x = x.copy()."
 )
-
-
-FLOAT0 = np.dtype([("float0", np.void, 0)])
-"""The dtype of derivatives with respect to integers, which hold no data."""
 
 
 _NO_AUX = tree.structure(None)
@@ -89,12 +85,11 @@ class Problem:
         self.selected = tuple(args[i] for i in positions)
         leaves, self.structure = tree.flatten(self.selected)
         self._all_leaves = [as_array(x, self._name, i) for i, x in enumerate(leaves)]
+        self.avals = [aval_of_leaf(x) for x in self._all_leaves]
         self.leaves = self._all_leaves
         self._floating: Sequence[int] = range(len(leaves))
         if allow_int:
-            self._floating = [
-                i for i, x in enumerate(self._all_leaves) if is_inexact(aval_of_leaf(x).dtype)
-            ]
+            self._floating = [i for i, aval in enumerate(self.avals) if is_inexact(aval.dtype)]
             self.leaves = [self._all_leaves[i] for i in self._floating]
         check_differentiable(self.leaves, self.leaf_name, transform)
 
@@ -155,7 +150,7 @@ class Problem:
             linear.graph,
             linear.nonzero,
             self.structure,
-            tuple(aval_of_leaf(x) for x in self.leaves),
+            tuple(self.avals),
             self.out_structure,
             tuple(aval_of_leaf(x) for x in self.outs),
             name_of(self.function),
@@ -184,13 +179,14 @@ class Problem:
             for x, ct in zip(self.leaves, cotangents, strict=True)
         ]
         found = own(filled, [*point.inputs, *given])
-        if len(found) < len(self._all_leaves):
-            floats = dict(zip(self._floating, found, strict=True))
-            found = [
-                floats[i] if i in floats else np.zeros(aval_of_leaf(x).shape, FLOAT0)
-                for i, x in enumerate(self._all_leaves)
-            ]
-        return tuple(tree.unflatten(self.structure, found))
+        return tuple(tree.unflatten(self.structure, among_floats(found, self.avals)))
+
+    def moving(self, tangents: Sequence[Any]) -> list[Any]:
+        """The tangents of the floats among the primals."""
+        return of_floats(tuple(tangents), self.structure, self.avals, self._refuse)
+
+    def _refuse(self, i: int) -> None:
+        check_differentiable([self._all_leaves[i]], lambda _: self._name(i), self.transform)
 
 
 def held_argument(argument: Any) -> Any:
@@ -212,14 +208,16 @@ def problem_of(
 
 
 def forward_problem(
-    function: Callable[..., Any], primals: Any, has_aux: bool, transform: str
-) -> Problem:
+    function: Callable[..., Any], primals: Any, has_aux: bool, transform: str,
+    allow_int: bool = False,
+) -> Problem:  # fmt: skip
     if not isinstance(primals, (tuple, list)):
         raise TypeError(
             f"{transform} takes the primals as a tuple, with one entry for each argument of "
             f"{name_of(function)}, not {describe(primals)}: write (x,) for one argument"
         )
-    return Problem(function, primals, {}, tuple(range(len(primals))), has_aux, transform)
+    positions = tuple(range(len(primals)))
+    return Problem(function, primals, {}, positions, has_aux, transform, allow_int)
 
 
 def filled_tangents(
@@ -238,7 +236,8 @@ def matching(
 ) -> list[Any]:
     """The leaves of a tangent or cotangent, checked against its primal.
 
-    None in place of a leaf or of a subtree stands for zeros; with ``absent`` it remains None.
+    None in place of a leaf or of a subtree stands for zeros, and so does an array of dtype float0
+    in place of an integer; with ``absent`` they are None.
     """
     leaves: list[Any] | None
     leaves, found = tree.flatten(given)
@@ -257,7 +256,7 @@ def matching(
 
     result: list[Any] = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
-        if x is None:
+        if x is None or (is_float0(x) and not is_inexact(aval.dtype)):
             result.append(None if absent else zeros_like(aval))
             continue
         x = as_array(x, lambda i: f"{what}: {at(i)}what is given", i)
@@ -273,6 +272,23 @@ def matching(
             )
         result.append(cast(x, aval.dtype))
     return result
+
+
+def of_floats(
+    tangents: Any, structure: Any, avals: Sequence[Aval], refuse: Callable[[int], None]
+) -> list[Any]:
+    """The tangents of the primals that are floats; an integer has None, or one of dtype float0.
+
+    ``refuse(i)`` raises that the integer at ``i`` cannot move.
+    """
+    given = matching(tangents, structure, avals, "the tangents", "the primals", absent=True)
+    moving = []
+    for i, (x, aval) in enumerate(zip(given, avals, strict=True)):
+        if is_inexact(aval.dtype):
+            moving.append(zeros_like(aval) if x is None else x)
+        elif x is not None:
+            refuse(i)
+    return moving
 
 
 def _is_absent(node: Any) -> bool:

@@ -138,7 +138,6 @@ def scan_for(
     steps = _length(rows, xs, length, what)
     row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
     arguments = tree.structure((init, xs))
-    y_structure: list[Any] = []
 
     def step(carry: Any, x: Any) -> Any:
         pair = f(carry, x)
@@ -153,7 +152,6 @@ def scan_for(
                 f"{wanted}"
             )
         staging.check_carry_structure(first.structure, tree.structure(pair[0]), what)
-        y_structure[:] = [tree.structure(pair[1])]
         return pair
 
     row_varying = [variance(x) for x in rows.leaves]
@@ -182,7 +180,7 @@ def scan_for(
     results = staging.apart(results, [*captures, *start, *rows.leaves])
     return (
         first.structure.unflatten(results[: len(start)]),
-        y_structure[0].unflatten(results[len(start) :]),
+        body.result.children()[1].unflatten(results[len(start) :]),
     )
 
 

@@ -157,15 +157,15 @@ def check_linear(
     """
     moving: set[Atom] = {v for v, flag in zip(graph.inputs, linear, strict=True) if flag}
     zeros: set[Atom] = {v for v, flag in zip(graph.inputs, are_zero, strict=False) if flag}
-    for eqn in graph.eqns:
+    for eqn in _needed(graph):
         flags = [atom in moving for atom in eqn.inputs]
+        groups = eqn.primitive.linear_groups(len(flags))
         if not any(flags):
-            if is_zeros(eqn):
+            if is_zeros(eqn) or any(g and _others_are_zero(eqn, g, (), zeros) for g in groups):
                 zeros.update(eqn.outputs)
             continue
         moving.update(eqn.outputs)
         operands = tuple(i for i, flag in enumerate(flags) if flag)
-        groups = eqn.primitive.linear_groups(len(flags))
         if not eqn.primitive.higher_order and not any(
             set(operands) <= set(group) and _others_are_zero(eqn, group, operands, zeros)
             for group in groups
@@ -179,6 +179,17 @@ def check_linear(
             raise NotDifferentiableError(
                 f"{what} is not linear in its arguments: a result does not depend on them"
             )
+
+
+def _needed(graph: Graph) -> list[Eqn]:
+    """The equations that an output depends on."""
+    needed: set[Atom] = set(graph.outputs)
+    eqns = []
+    for eqn in reversed(graph.eqns):
+        if not needed.isdisjoint(eqn.outputs):
+            needed.update(eqn.inputs)
+            eqns.append(eqn)
+    return eqns[::-1]
 
 
 def _others_are_zero(

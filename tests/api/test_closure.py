@@ -40,6 +40,13 @@ def test_custom_gradient_is_the_function_in_all_else():
     )  # fmt: skip
 
 
+def test_the_cotangent_of_one_argument_may_be_in_a_tuple():
+    of_number = custom_gradient(lambda x: (x**2, lambda ct: (5.0 * ct,)))
+    of_tuple = custom_gradient(lambda xs: (xs[0] ** 2, lambda ct: (5.0 * ct,)))
+    assert grad(of_number)(3.0) == 5.0
+    assert grad(of_tuple)((3.0,)) == (5.0,)
+
+
 def test_what_it_must_return():
     with pytest.raises(CustomRuleError, match=r"must return \(result, backward\), and returned"):
         custom_gradient(lambda x: x)(1.0)

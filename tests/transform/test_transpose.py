@@ -143,6 +143,15 @@ def test_what_is_linear():
     check_linear(graph("{ x:f64[3] ->\n y = add x 0.0\n return y }"), (True,), "f")
 
 
+def test_what_no_result_depends_on_may_be_anything():
+    check_linear(graph("{ x:f64[3] ->\n y = sin x\n z = negative x\n return z }"), (True,), "f")
+
+
+def test_a_product_with_zeros_is_zeros():
+    text = "{ a:f64[], x:f64[] ->\n y = multiply a 0.0\n z = add x y\n return z }"
+    check_linear(graph(text), (False, True), "f")
+
+
 def joined_with_zeros(x):
     y = np.zeros(4)
     for i in range(3):
