@@ -21,12 +21,14 @@ from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import here
+from functrans.trace.tracer import Tracer
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve"]
 
 Axes = tuple[int, ...]
 
 _fast = lazy("scipy.fft:next_fast_len")
+_plain_convolve2d = lazy("scipy.signal:convolve2d")
 
 _METHODS = ("auto", "direct", "fft")
 
@@ -265,6 +267,10 @@ def _on_a_plane(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any, backwa
             "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or "
             "'symm')."
         )
+    x = astype(x, common_dtype(x, y))
+    if not isinstance(fillvalue, Tracer) and np.any(fillvalue):
+        one = np.ones((1, 1), x.dtype)
+        _plain_convolve2d(one, one, fillvalue=fillvalue)  # raises if its dtype cannot hold it
     sizes = x.shape
     padded = _with_margin(x, y, boundary, fillvalue) if mode != "valid" else x
     starts = []

@@ -49,6 +49,7 @@ CASES = {
         for i, operands in enumerate([(m, n), (n, m), (m, floats(3, 3))])
         if mode != "valid" or boundary == "fill"
     },
+    "convolve2d-integers": (lambda s, a, b: s.convolve2d(a, b, fillvalue=0.5), (ints[None], n)),
     **{
         f"convolve2d-{boundary}": (
             lambda s, a, b, boundary=boundary: s.convolve2d(a, b, boundary=boundary), (m, n))
@@ -209,6 +210,7 @@ def test_a_filter_is_fitted_by_its_derivative():
         (lambda x: signal.fftconvolve(x, y, axes=[]), ValueError, "axes cannot be empty"),
         (lambda x: signal.convolve2d(x, y, "valid"), ValueError, "must both be 2-D"),
         (lambda x: signal.convolve2d(m, n, "valid", "odd"), ValueError, r"'symmetric' \(or"),
+        (lambda x: signal.convolve2d(x[None], n, fillvalue=1j), ValueError, "could not cast"),
     ],
 )
 def test_what_is_refused(call, kind, words):
