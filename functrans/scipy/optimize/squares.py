@@ -406,4 +406,9 @@ def leastsq(
     given = [("full_output", full_output or None, "use least_squares")]
     refuse_options("scipy.optimize.leastsq", given)
     found = least_squares(func, x0, xtol=xtol, args=args, max_nfev=maxfev or None)
+    if found.x.size > found.fun.size:
+        raise TypeError(
+            f"Improper input: func input vector length N={found.x.size} must not exceed func "
+            f"output vector length M={found.fun.size}"
+        )
     return found.x, np.where(found.success, 1, 5)

@@ -204,7 +204,12 @@ def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
             raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")
     if any(1 not in (x.shape[i], y.shape[i]) for i in chosen):  # else SciPy transforms nothing
         x, y = (astype(z, np.promote_types(inexact(z).dtype, np.float32)) for z in (x, y))
-    return _convolved(x, y, chosen, mode, "fft")
+    whole = _convolved(x, y, chosen, mode, "fft")
+    if mode != "same" or whole.shape == x.shape:
+        return whole
+    # the middle of axes along which the first operand is broadcast: the result has its shape
+    middles = ((m - n) // 2 for n, m in zip(x.shape, whole.shape, strict=True))
+    return whole[tuple(slice(at, at + n) for at, n in zip(middles, x.shape, strict=True))]
 
 
 @answers("scipy.signal:fftconvolve")

@@ -64,6 +64,13 @@ CASES = {
             "ints-scalar": (ints[0], ints[1]),
         }.items()
     },
+    "fftconvolve-same-of-broadcast": (
+        lambda s, a, b: s.fftconvolve(a, b, "same", axes=0), (floats(4, 1), floats(3, 3))
+    ),
+    "upfirdn-half": (lambda s, h, x: s.upfirdn(h, x, 2), (ints[:2].astype(np.int8), single)),
+    "lfilter-of-bytes": (
+        lambda s, b, x: s.lfilter(b, b, x), (single[:2], ints.astype(np.int8))
+    ),
     "correlate2d-complex": (lambda s, a, b: s.correlate2d(a, b, "valid"), (n + 1j, m - 1j * m)),
     "resample_poly-complex": (lambda s, x, h: s.resample_poly(x, 3, 2, window=h), (x, k + 1j)),
     "convolve-ints": (lambda s, a, b: s.convolve(a, b), (ints, ints[:3])),
