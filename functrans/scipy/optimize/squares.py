@@ -283,8 +283,9 @@ def curve_fit(
         failure = MESSAGES[STEPS_EXCEEDED]
     covariance = _covariance(fit.jac, by_steps)
     if not absolute_sigma:
-        spare = ys.size - guess.size
-        covariance = covariance * (2 * fit.cost / spare if spare > 0 else np.inf)
+        spare = fit.fun.size - guess.size
+        unknown = np.full(covariance.shape, np.inf)
+        covariance = covariance * (2 * fit.cost / spare) if spare > 0 else unknown
     said = f"Optimal parameters not found: {failure}"
     x, covariance = (provided(fit.success, each, message=said) for each in (fit.x, covariance))
     return x, covariance
