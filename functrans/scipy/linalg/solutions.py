@@ -185,7 +185,8 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
     s : array of shape (min(M, N),)
         The singular values of ``a``.
     """
-    matrix, right = single(a), single(b)
+    # short integers alone are float64 in newer versions, as in `solve`
+    matrix, right = map(single, inexact_pair(a, b) if since_1_18() else (a, b))
     if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise ShapeError(
             f"lstsq takes a matrix of shape (M, N), and a right-hand side of shape (M,) or (M, K), "
