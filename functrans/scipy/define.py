@@ -94,6 +94,12 @@ def double(x: Any) -> Any:
     return astype(found, np.result_type(dtype_of(found.dtype), np.float64))
 
 
+def single(x: Any) -> Any:
+    """An array in single precision or more: LAPACK's dtype of float16 and of short integers."""
+    found = array(x)
+    return astype(found, np.result_type(dtype_of(found.dtype), np.float32))
+
+
 def single_or_double(*operands: Any) -> np.dtype[Any]:
     """The dtype in which SciPy computes functions of degrees: since 1.18, single precision too."""
     narrowest = np.float32 if since_1_18() else np.float64

@@ -57,6 +57,33 @@ def test_values_are_scipys(case, dtype):
     compare(leaves(case.call(linalg, *operands)), expected, dtype)
 
 
+SAME_IN_ANY_DTYPE = [
+    case
+    for case in CASES.values()
+    if not case.name.startswith(("l.eig(", "l.clarkson_woodruff_transform"))
+    and not case.name.startswith(SHAPE_FOLLOWS_VALUES)
+]
+
+
+@pytest.mark.parametrize("case", SAME_IN_ANY_DTYPE, ids=lambda case: case.name)
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int32])
+def test_narrow_dtypes_are_computed_in_scipys_precision(case, dtype):
+    if any(np.iscomplexobj(x) for x in case.operands):
+        return
+    operands = [x.astype(dtype) for x in case.operands]
+    try:
+        with np.errstate(all="ignore"):
+            expected = leaves(case.call(scipy.linalg, *operands))
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # SciPy takes no float16 here, or the matrix became singular
+        return
+    found = vmap(lambda *xs: leaves(case.call(linalg, *xs)))(*(x[None] for x in operands))
+    assert [x.dtype for x in found] == [np.asarray(x).dtype for x in expected]
+
+
 def flat(case):
     """The call as a function with a list of arrays as its result."""
     return lambda *operands: leaves(case.call(linalg, *operands))
@@ -268,6 +295,25 @@ def test_keywords():
     with pytest.raises(AttributeError, match="no 'choleski'"):
         _ = linalg.choleski
     np.testing.assert_array_equal(linalg.hilbert(2), scipy.linalg.hilbert(2))
+
+
+def test_qr_multiply_with_pivots():
+    expected = scipy.linalg.qr_multiply(square, columns, "left", pivoting=True)
+    found = jit(lambda c: linalg.qr_multiply(square, c, "left", pivoting=True))(columns)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_inverses_of_definite_matrices():
+    found = jit(lambda a: linalg.inv(a, assume_a="pos"))(np.stack([definite, 2 * definite]))
+    np.testing.assert_allclose(found @ definite, [np.eye(4), np.eye(4) / 2], atol=1e-9)
+    with pytest.raises(np.linalg.LinAlgError):
+        jit(lambda a: linalg.inv(a, assume_a="pos"))(-definite)
+
+
+def test_the_matrices_of_a_generalised_problem_have_one_shape():
+    with pytest.raises(ValueError, match="wrong b dimensions"):
+        jvp(lambda b: linalg.eigvalsh(np.ones((2, 2)), b), (np.ones((2, 1)),), (np.ones((2, 1)),))
 
 
 def test_real_functions_of_real_matrices():

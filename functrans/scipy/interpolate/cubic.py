@@ -198,6 +198,7 @@ def _akima_slopes(x: Any, y: Any, method: str) -> Any:
     left, right = change[2:], change[:-2]
     total = left + right
     even = ~(total > 1e-9 * np.max(total)) if method == "akima" else total == 0
-    weighed = (left * m[1:-2] + right * m[2:-1]) / np.where(even, 1.0, total)
+    # a quotient of differences first: a product of large ones would overflow
+    weighed = m[1:-2] + right / np.where(even, 1.0, total) * (m[2:-1] - m[1:-2])
     plain = 0.5 * (m[3:] + m[:-3]) if method == "akima" else np.zeros_like(weighed)
     return np.where(even, plain, weighed)

@@ -16,7 +16,7 @@ from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.banded import banded_p, shifted, transposed_bands
 from functrans.ops.linalg.matrices import above, broadcast_leading, product, rows_of
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, single
 from functrans.scipy.linalg.structured import circulant_of, toeplitz_of
 from functrans.trace.source import here
 
@@ -61,13 +61,13 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
     array([0.333, 0.333])
     """
     lower, upper = (int(n) for n in l_and_u)
-    bands = inexact(ab)
+    bands = single(inexact(ab))
     if bands.shape[-2] != lower + upper + 1:
         raise ShapeError(
             f"solve_banded takes {lower + upper + 1} diagonals for (l, u) = {(lower, upper)}, not "
             f"{bands.shape[-2]}{here()}"
         )
-    return _solved(bands, inexact(b), upper)
+    return _solved(bands, single(inexact(b)), upper)
 
 
 def _whole(half: Any, lower: bool) -> Any:
@@ -95,7 +95,7 @@ def matrix_of_half(half: Any, lower: bool) -> Any:
 
 
 @answers(scipy.linalg.solveh_banded)
-def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+def solveh_banded(ab: Any, b: Any, *, lower: bool = False) -> Any:
     """Solve ``a @ x = b`` for ``x``, where ``a`` is banded, Hermitian and positive definite.
 
     Parameters
@@ -105,17 +105,17 @@ def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
         ones, with ``ab[i - j, j] == a[i, j]``.
     b : array of shape (M,) or (..., M, K)
     """
-    half = inexact(ab)
-    return _solved(_whole(half, lower), inexact(b), half.shape[-2] - 1)
+    half = single(ab)
+    return _solved(_whole(half, lower), single(b), half.shape[-2] - 1)
 
 
 @answers(scipy.linalg.cholesky_banded)
-def cholesky_banded(ab: Any, lower: bool = False) -> Any:
+def cholesky_banded(ab: Any, *, lower: bool = False) -> Any:
     """The Cholesky factor of banded Hermitian matrices, in banded form.
 
     The matrix is converted to dense form, so memory and time are those of `cholesky`.
     """
-    half = inexact(ab)
+    half = single(ab)
     count, n = half.shape[-2:]
     factor = ops.cholesky(matrix_of_half(half, lower), upper=not lower)
     rows = []
@@ -133,12 +133,12 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
 def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
     """Solve ``a @ x = b`` for ``x``, given the factor of ``a`` from `cholesky_banded`."""
     factor, lower = cb_and_lower
-    half = inexact(factor)
+    half = single(factor)
     last = half.shape[-2] - 1
     if lower:
-        first = _solved(half, inexact(b), 0)
+        first = _solved(half, single(b), 0)
         return _solved(conj(transposed_bands(half, 0)), first, last)
-    first = _solved(conj(transposed_bands(half, last)), inexact(b), 0)
+    first = _solved(conj(transposed_bands(half, last)), single(b), 0)
     return _solved(half, first, last)
 
 
@@ -177,8 +177,8 @@ def solve_circulant(
     under `jit` and `vmap`. With ``singular="lstsq"``, ``x`` is the least-squares solution, computed
     by Fourier transforms.
     """
-    column = fnp.moveaxis(inexact(c), caxis, -1)
-    right = fnp.moveaxis(inexact(b), baxis, -1)
+    column = fnp.moveaxis(single(inexact(c)), caxis, -1)
+    right = fnp.moveaxis(single(inexact(b)), baxis, -1)
     leading = broadcast_leading(column.shape[:-1], right.shape[:-1])
     right = broadcast_to(right, shape=(*leading, right.shape[-1]))
     values = fft(column)

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.ir.types import real_dtype
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array
 from functrans.numpy.define import needed, refuse
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import cast, expand_axes, iota
@@ -35,7 +35,7 @@ from functrans.ops.linalg.matrices import (
 from functrans.ops.linalg.qr import pivots_p, qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
-from functrans.scipy.define import answers, since_1_18
+from functrans.scipy.define import answers, since_1_18, single
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "diagsvd", "ldl", "lu", "lu_factor", "lu_solve",
@@ -63,7 +63,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
     >>> grad(lambda a: np.sum(linalg.cholesky(a)))(np.array([[4.0]]))
     array([[0.25]])
     """
-    return ops.cholesky(inexact(a), upper=not lower)
+    return ops.cholesky(single(a), upper=not lower)
 
 
 @answers(scipy.linalg.cho_factor)
@@ -72,7 +72,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 
     They are those of this SciPy: 0 since version 1.18, before that those of ``a``.
     """
-    x = inexact(a)
+    x = single(a)
     factor = ops.cholesky(x, upper=not lower)
     if not since_1_18():
         factor = factor + triangle(x, lower=not lower, unit_diagonal=True)
@@ -83,14 +83,14 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
     """Solve ``a @ x = b`` for ``x``, given the factor of ``a`` from `cho_factor`."""
     factor, lower = c_and_lower
-    x = inexact(factor)
+    x = single(factor)
     lower = bool(np.all(lower))  # SciPy's cho_factor returns one for each matrix of a stack
 
     def solve(columns: Any) -> Any:
         half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
         return ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
 
-    return of_columns(solve, inexact(b))
+    return of_columns(solve, single(b))
 
 
 def of_columns(solve: Callable[[Any], Any], b: Any) -> Any:
@@ -102,7 +102,7 @@ def of_columns(solve: Callable[[Any], Any], b: Any) -> Any:
 
 
 @answers(scipy.linalg.lu)
-def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
+def lu(a: Any, permute_l: bool = False, *, p_indices: bool = False) -> Any:
     """The LU factorisation ``a = P @ L @ U`` with partial pivoting.
 
     Parameters
@@ -120,7 +120,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
         Where ``K = min(M, N)``.
     u : array of shape (..., K, N)
     """
-    x = inexact(a)
+    x = single(a)
     k = min(x.shape[-2:])
     factors, _, order = lu_p(x)
     left = triangle(columns_of(factors, 0, k), lower=True, unit_diagonal=True)
@@ -139,7 +139,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
 @answers(scipy.linalg.lu_factor)
 def lu_factor(a: Any) -> tuple[Any, Any]:
     """The LU factorisation with both triangles in one array, and the pivot indices."""
-    factors, pivots, _ = lu_p(inexact(a))
+    factors, pivots, _ = lu_p(single(a))
     return factors, pivots
 
 
@@ -163,7 +163,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
         x = ops.solve_triangular(factors, x, 1, True, True)
         return _reordered(x, places_in(order))
 
-    return of_columns(solve, inexact(b))
+    return of_columns(solve, single(b))
 
 
 def _order_of(pivots: Any) -> Any:
@@ -208,7 +208,7 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
     perm : array of shape (..., M)
         The permutation that makes L triangular, as ``lu[perm]``.
     """
-    factor, middle, order = ldl_p(inexact(A), lower=bool(lower), hermitian=bool(hermitian))
+    factor, middle, order = ldl_p(single(A), lower=bool(lower), hermitian=bool(hermitian))
     return factor, middle, order
 
 
@@ -216,7 +216,7 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
 
 
 @answers(scipy.linalg.qr)
-def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
+def qr(a: Any, *, mode: str = "full", pivoting: bool = False) -> Any:
     """The QR factorisation ``a = Q @ R``.
 
     Parameters
@@ -241,7 +241,7 @@ def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     """
     if mode not in ("full", "r", "economic"):
         refuse(f"scipy.linalg.qr with mode={mode!r}", "use mode='full' or mode='economic'")
-    x = inexact(a)
+    x = single(a)
     order: tuple[Any, ...] = ()
     if pivoting:
         pivots = pivots_p(x)
@@ -270,14 +270,14 @@ def qr_multiply(
     """
     if mode not in ("left", "right"):
         raise ValueError(f"Mode argument should be either 'left' or 'right', not {mode!r}")
-    q, *rest = qr(a, "economic", pivoting) if pivoting else qr_p(inexact(a), complete=False)
+    q, *rest = qr(a, mode="economic", pivoting=pivoting)
     q = conj(q) if conjugate else q
-    other = inexact(c)
+    other = single(c)
     return (product(q, other) if mode == "left" else product(other, q), *rest)
 
 
 @answers(scipy.linalg.rq)
-def rq(a: Any, mode: str = "full") -> Any:
+def rq(a: Any, *, mode: str = "full") -> Any:
     """The RQ factorisation ``a = R @ Q``, with orthonormal rows in Q.
 
     Parameters
@@ -292,7 +292,7 @@ def rq(a: Any, mode: str = "full") -> Any:
     """
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
-    x = inexact(a)
+    x = single(a)
     axes = (x.ndim - 2, x.ndim - 1)
     factors = qr_p(adjoint(flip(x, axes=axes)), complete=mode != "economic")
     q, r = (flip(adjoint(y), axes=axes) for y in factors)
@@ -305,20 +305,20 @@ def rq(a: Any, mode: str = "full") -> Any:
 @answers(scipy.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """The singular value decomposition of matrices; see `functrans.numpy.linalg.svd`."""
-    u, s, vh = svd_p(inexact(a), full=bool(full_matrices and compute_uv))
+    u, s, vh = svd_p(single(a), full=bool(full_matrices and compute_uv))
     return (u, s, vh) if compute_uv else s
 
 
 @answers(scipy.linalg.svdvals)
 def svdvals(a: Any) -> Any:
     """The singular values of matrices, in descending order."""
-    return svd_p(inexact(a), full=False)[1]
+    return svd_p(single(a), full=False)[1]
 
 
 @answers(scipy.linalg.diagsvd)
 def diagsvd(s: Any, M: int, N: int) -> Any:
     """Matrices of M rows and N columns with the given singular values on their diagonals."""
-    x = inexact(s)
+    x = array(s)
     if x.shape[-1] not in (M, N):
         raise ValueError("Length of s must be M or N.")
     square = on_columns(x) * fnp.eye(x.shape[-1], dtype=x.dtype)
@@ -335,7 +335,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
     under `jit` and `vmap`. The vectors are singular vectors (see `functrans.numpy.linalg.svd` for
     their derivatives).
     """
-    x = inexact(A)
+    x = single(A)
     u, s, _ = svd_p(x, full=False)
     return columns_of(u, 0, _known_rank("orth", x, s, rcond))
 
@@ -343,7 +343,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 @answers(scipy.linalg.null_space)
 def null_space(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the kernel of a matrix, as columns; see `orth`."""
-    x = inexact(A)
+    x = single(A)
     _, s, vh = svd_p(x, full=True)
     rank = _known_rank("null_space", x, s, rcond)
     return adjoint(rows_of(vh, rank, x.shape[-1]))
@@ -382,7 +382,7 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     """
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
-    x = inexact(a)
+    x = single(a)
     if x.shape[-2] >= x.shape[-1]:
         u, p = polar_p(x)
         return u, p if side == "right" else product(u, p, adjoint(u))

@@ -15,7 +15,7 @@ from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.matrices import above, beside, columns_of, product, rows_of
 from functrans.ops.linalg.matrix_functions import expm_frechet_p, expm_p, logm_p
 from functrans.ops.linalg.sylvester import sqrtm_p
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, single
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -103,13 +103,13 @@ def sqrtm(A: Any) -> Any:
     The derivative X solves ``R @ X + X @ R = dA``, where R is the root (N. Higham, "Functions of
     Matrices", 2008, section 6.1). It does not exist at singular matrices.
     """
-    return sqrtm_p(inexact(A))
+    return sqrtm_p(single(inexact(A)))
 
 
 @answers(scipy.linalg.signm)
 def signm(A: Any) -> Any:
     """The matrix sign function, ``A (A A)^(-1/2)``."""
-    x = inexact(A)
+    x = single(inexact(A))
     return product(x, ops.inv(sqrtm_p(product(x, x))))
 
 

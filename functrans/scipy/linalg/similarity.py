@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from functrans import numpy as fnp
-from functrans.numpy.arrays import inexact
+from functrans.numpy.arrays import array, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.reductions import squared_size
 from functrans.ops.elementwise.choice import absolute, select
@@ -29,7 +29,7 @@ from functrans.ops.linalg.matrices import (
     rows_of,
 )
 from functrans.ops.linalg.schur import schur_p
-from functrans.scipy.define import answers, double
+from functrans.scipy.define import answers, double, single
 
 __all__ = ["cdf2rdf", "hessenberg", "matrix_balance", "rsf2csf", "schur"]
 
@@ -66,16 +66,16 @@ def hessenberg(a: Any, calc_q: bool = False) -> Any:
            [-0.6,  0. ,  0. ],
            [-0.8,  0. ,  0. ]])
     """
-    x = inexact(a)
+    x = array(a)
     if x.shape[-1] <= 2:  # H is the matrix itself; SciPy's Q is in double precision
         h, q = x, fnp.broadcast_to(fnp.eye(x.shape[-1]), x.shape)
     else:
-        h, q = hessenberg_p(x)
+        h, q = hessenberg_p(single(x))
     return (h, q) if calc_q else h
 
 
 @answers(scipy.linalg.schur)
-def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
+def schur(a: Any, output: str = "real", *, sort: Any = None) -> tuple[Any, Any]:
     """The Schur form: ``a = Z @ T @ Z.conj().T``, where T is upper triangular.
 
     Parameters
@@ -103,7 +103,7 @@ def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
         refuse("scipy.linalg.schur with sort", "select from what it gives without")
     if output not in ("real", "complex", "r", "c"):
         raise ValueError("argument must be 'real', or 'complex'")
-    x = inexact(a)
+    x = single(inexact(a))
     t, z = schur_p(_complex(x) if output.startswith("c") else x)
     return t, z
 
@@ -214,7 +214,7 @@ def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: b
     -----
     T is piecewise constant, so its derivative is 0.
     """
-    balanced, scales, order = balance_p(inexact(A), permuted=bool(permute), scaled=bool(scale))
+    balanced, scales, order = balance_p(single(A), permuted=bool(permute), scaled=bool(scale))
     if separate:
         return balanced, (scales, order)
     matrix = on_diagonal(scales, real(double(balanced)))

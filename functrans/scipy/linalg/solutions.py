@@ -10,7 +10,7 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import common_dtype, inexact
+from functrans.numpy.arrays import common_dtype, inexact, inexact_pair
 from functrans.ops.arrays.structural import astype, reshape
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.elementwise.stop import stop_gradient
@@ -27,7 +27,7 @@ from functrans.ops.linalg.matrices import (
 from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p
 from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
-from functrans.scipy.define import answers, double, since_1_18
+from functrans.scipy.define import answers, double, since_1_18, single
 from functrans.scipy.linalg.factors import cho_solve
 from functrans.scipy.linalg.structured import together
 from functrans.trace.source import here
@@ -52,6 +52,8 @@ def _three_diagonals(a: Any, lower: bool) -> Any:
     return fnp.where(abs(rows[:, None] - rows) <= 1, a, 0)
 
 
+_DEFINITE = ("pos", "positive definite")
+
 _READ: dict[Any, Callable[[Any, bool], Any]] = {
     **dict.fromkeys((None, "gen", "general", "banded"), lambda a, lower: a),
     "diagonal": lambda a, lower: triangle(triangle(a, lower=True), lower=False),
@@ -60,7 +62,7 @@ _READ: dict[Any, Callable[[Any, bool], Any]] = {
     "lower triangular": lambda a, lower: triangle(a, lower=True),
     **dict.fromkeys(("sym", "symmetric"), _symmetric),
     **dict.fromkeys(
-        ("her", "hermitian", "pos", "positive definite"),
+        ("her", "hermitian", *_DEFINITE),
         lambda a, lower: hermitian(a, lower=lower),
     ),
 }
@@ -72,12 +74,12 @@ _TRIANGULAR = {"upper triangular": False, "lower triangular": True}
 def _matrix(a: Any, assume_a: Any, lower: bool) -> Any:
     if assume_a not in _READ:
         raise ValueError(f"{assume_a} is not a recognized matrix structure")
-    return _READ[assume_a](inexact(a), lower)
+    return _READ[assume_a](single(a), lower)
 
 
 @answers(scipy.linalg.solve)
 def solve(
-    a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False
+    a: Any, b: Any, lower: bool = False, *, assume_a: Any = None, transposed: bool = False
 ) -> Any:
     """Solve ``a @ x = b`` for ``x``.
 
@@ -104,12 +106,11 @@ def solve(
     >>> grad(lambda b: linalg.solve(a, b, assume_a="pos", lower=True)[0])(np.ones(2)).round(3)
     array([ 0.571, -0.143])
     """
-    right = inexact(b)
+    a, right = map(single, inexact_pair(a, b))
     if assume_a in _TRIANGULAR:
-        x = inexact(a)
-        return ops.solve_triangular(x, right, int(transposed), _TRIANGULAR[assume_a])
+        return ops.solve_triangular(a, right, int(transposed), _TRIANGULAR[assume_a])
     x = _matrix(a, assume_a, lower)
-    if assume_a in ("pos", "positive definite"):
+    if assume_a in _DEFINITE:
         # the transpose of a real symmetric matrix is itself, that of a Hermitian one its conjugate
         x = conj(x) if transposed else x
         return cho_solve((ops.cholesky(x), True), right)
@@ -134,14 +135,17 @@ def solve_triangular(
     kind: Any = "NTC".find(trans) if isinstance(trans, str) else trans
     if kind not in (0, 1, 2):
         raise ValueError(f"trans is one of 0, 1, 2, 'N', 'T' and 'C', not {trans!r}")
-    x = conj(inexact(a)) if kind == 2 else inexact(a)
-    return ops.solve_triangular(x, inexact(b), int(kind != 0), lower, unit_diagonal)
+    x = conj(single(a)) if kind == 2 else single(a)
+    return ops.solve_triangular(x, single(b), int(kind != 0), lower, unit_diagonal)
 
 
 @answers(scipy.linalg.inv)
 def inv(a: Any, *, assume_a: Any = None, lower: bool = False) -> Any:
     """The inverse matrices; `assume_a` and `lower` are as for `solve`."""
-    return ops.inv(_matrix(a, assume_a, lower))
+    x = _matrix(a, assume_a, lower)
+    if assume_a in _DEFINITE:
+        return cho_solve((ops.cholesky(x), True), fnp.eye(x.shape[-1], dtype=x.dtype))
+    return ops.inv(x)
 
 
 @answers(scipy.linalg.det)
@@ -181,7 +185,8 @@ def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
     s : array of shape (min(M, N),)
         The singular values of ``a``.
     """
-    matrix, right = inexact(a), inexact(b)
+    # short integers alone are float64 in newer versions, as in `solve`
+    matrix, right = map(single, inexact_pair(a, b) if since_1_18() else (a, b))
     if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
         raise ShapeError(
             f"lstsq takes a matrix of shape (M, N), and a right-hand side of shape (M,) or (M, K), "
@@ -214,7 +219,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     -----
     See `functrans.numpy.linalg.pinv` for the derivative.
     """
-    return _pseudo_inverse(inexact(a), atol, rtol, return_rank)
+    return _pseudo_inverse(single(a), atol, rtol, return_rank)
 
 
 @answers(scipy.linalg.pinvh)
@@ -222,7 +227,7 @@ def pinvh(
     a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False
 ) -> Any:
     """The pseudo-inverses of Hermitian matrices, of which only one triangle is read; see `pinv`."""
-    return _pseudo_inverse(hermitian(inexact(a), lower=lower), atol, rtol, return_rank)
+    return _pseudo_inverse(hermitian(single(a), lower=lower), atol, rtol, return_rank)
 
 
 def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
@@ -246,7 +251,7 @@ def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
 
 def _together(*matrices: Any) -> list[Any]:
     """Broadcast the leading axes of matrices, and convert them to a common dtype."""
-    return together(*map(inexact, matrices), axes=2)
+    return together(*(single(inexact(x)) for x in matrices), axes=2)
 
 
 @answers(scipy.linalg.solve_sylvester)

@@ -11,14 +11,13 @@ from typing import Any
 import scipy.linalg
 
 from functrans import numpy as fnp
-from functrans.numpy.arrays import inexact
 from functrans.numpy.decompositions import are_known_real
 from functrans.numpy.define import refuse
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.eigen import eig_p, eigh_p
 from functrans.ops.linalg.matrices import adjoint, columns_of, hermitian, product, triangle
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, single
 from functrans.scipy.linalg.banded import matrix_of_half
 
 __all__ = [
@@ -79,17 +78,19 @@ def eigh(
         As columns, normalised to ``v.conj().T @ b @ v = 1`` (type 3: with ``b^-1``) if ``b`` is
         given.
     """
-    x = inexact(a)
+    x = single(a)
     if b is None:
         values, vectors = eigh_p(x, lower=bool(lower))
     else:
-        values, vectors = _generalised(x, inexact(b), bool(lower), type)
+        values, vectors = _generalised(x, single(b), bool(lower), type)
     return _selected(values, vectors, subset_by_index, subset_by_value, eigvals_only, "eigh")
 
 
 def _generalised(a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
     if kind not in (1, 2, 3):
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
+    if a.shape[-2:] != b.shape[-2:]:
+        raise ValueError(f"wrong b dimensions {b.shape}, should be {a.shape}")
     factor = ops.cholesky(hermitian(b, lower=lower))
     whole = hermitian(a, lower=lower)
     if kind == 1:
@@ -139,7 +140,7 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
     See `functrans.numpy.linalg.eig` for the derivative.
     """
     _check_plain(b, left)
-    x = inexact(a)
+    x = single(a)
     values, vectors = eig_p(x)
     if not right:
         return values
@@ -157,12 +158,12 @@ def _check_plain(b: Any, left: Any) -> None:
 def eigvals(a: Any, b: Any = None) -> Any:
     """Eigenvalues of square matrices, always complex; see `eig`."""
     _check_plain(b, False)
-    return eig_p(inexact(a))[0]
+    return eig_p(single(a))[0]
 
 
 @answers(scipy.linalg.eig_banded)
 def eig_banded(
-    a_band: Any, lower: bool = False, eigvals_only: bool = False, select: str = "a",
+    a_band: Any, lower: bool = False, eigvals_only: bool = False, *, select: str = "a",
     select_range: Any = None, max_ev: int = 0,
 ) -> Any:  # fmt: skip
     """Eigenvalues and eigenvectors of banded Hermitian matrices.
@@ -170,7 +171,7 @@ def eig_banded(
     The matrix is converted to dense form, so memory and time are those of `eigh`. The parameters
     are those of SciPy.
     """
-    values, vectors = eigh_p(matrix_of_half(inexact(a_band), lower), lower=True)
+    values, vectors = eigh_p(matrix_of_half(single(a_band), lower), lower=True)
     index, by_value = _selection(select, select_range)
     return _selected(values, vectors, index, by_value, eigvals_only, "eig_banded")
 
@@ -187,10 +188,10 @@ def _selection(select: Any, select_range: Any) -> tuple[Any, Any]:
 
 @answers(scipy.linalg.eigvals_banded)
 def eigvals_banded(
-    a_band: Any, lower: bool = False, select: str = "a", select_range: Any = None
+    a_band: Any, lower: bool = False, *, select: str = "a", select_range: Any = None
 ) -> Any:
     """Eigenvalues of banded Hermitian matrices; see `eig_banded`."""
-    return eig_banded(a_band, lower, True, select, select_range)
+    return eig_banded(a_band, lower, True, select=select, select_range=select_range)
 
 
 @answers(scipy.linalg.eigh_tridiagonal)
@@ -210,7 +211,7 @@ def eigh_tridiagonal(
     eigvals_only, select, select_range
         As in SciPy; ``select='v'`` (eigenvalues in an interval) is not supported.
     """
-    diagonal, beside = inexact(d), inexact(e)
+    diagonal, beside = single(d), single(e)
     if "c" in (diagonal.dtype.kind, beside.dtype.kind):
         raise TypeError("Only real arrays currently supported")
     whole = fnp.diag(diagonal) + fnp.diag(beside, -1)

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, common_dtype, inexact, known
+from functrans.numpy.arrays import array, common_dtype, known
 from functrans.numpy.define import needed
 from functrans.ops.arrays.structural import astype, broadcast_to
 from functrans.ops.elementwise.complex_numbers import conj
@@ -17,7 +17,7 @@ from functrans.ops.linalg.matrices import above, adjoint, broadcast_leading, pro
 from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
-from functrans.scipy.define import answers, since_1_18
+from functrans.scipy.define import answers, since_1_18, single
 from functrans.trace.source import here
 
 __all__ = [
@@ -141,7 +141,7 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     R is the polar factor of ``A.conj().T @ B``, and is returned with the sum of the singular values
     of that product. Its derivative is correct for repeated singular values, too, unless one is 0.
     """
-    x, y = inexact(A), inexact(B)
+    x, y = single(A), single(B)
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(
             f"orthogonal_procrustes takes two matrices of one shape, not {x.shape} and {y.shape}"
@@ -170,7 +170,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
     Small angles are computed from their sines, large ones from their cosines (A. Knyazev and
     M. Argentati, "Principal angles between subspaces in an A-based scalar product", 2002).
     """
-    left, right = (qr_p(inexact(x), complete=False)[0] for x in (A, B))
+    left, right = (qr_p(single(x), complete=False)[0] for x in (A, B))
     if left.shape[-1] < right.shape[-1]:
         left, right = right, left
     between = product(adjoint(left), right)

@@ -45,10 +45,11 @@ def _widths(ndim: int, axes: Axes, sizes: Sequence[int], origins: Sequence[int])
 
 
 def correlated(
-    x: Any, weights: Any, axes: Axes, mode: str, cval: Any, origins: Sequence[int]
+    x: Any, weights: Any, axes: Axes, output: Any, mode: str, cval: Any, origins: Sequence[int]
 ) -> Any:
-    """The weighted sums of the neighbours of each element along some axes."""
-    x = in_doubles(x)
+    """The weighted sums of the neighbours of each element along some axes, for an output."""
+    # SciPy adds up in doubles, which can be told from singles where the result is wider
+    x = in_doubles(x) if output.dtype in (np.float32, np.complex64) else doubles(x)
     weights = astype(weights, common_dtype(x))
     widths = _widths(x.ndim, axes, weights.shape, origins)
     # windows have zeros around them
@@ -65,21 +66,22 @@ def correlated(
 def _correlate1d(
     input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any, origin: int
 ) -> None:
-    sums = correlated(input, weights, (axis,), MODES[mode], cval, (origin,))
+    sums = correlated(input, weights, (axis,), output, MODES[mode], cval, (origin,))
     output[...] = delivered(sums, output.dtype)
 
 
 def _correlate(
     input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Sequence[int]
 ) -> None:
-    sums = correlated(input, weights, tuple(range(input.ndim)), MODES[mode], cval, origins)
+    axes = tuple(range(input.ndim))
+    sums = correlated(input, weights, axes, output, MODES[mode], cval, origins)
     output[...] = delivered(sums, output.dtype)
 
 
 def _uniform_filter1d(
     input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int
 ) -> None:
-    sums = correlated(input, np.ones(size), (axis,), MODES[mode], cval, (origin,))
+    sums = correlated(input, np.ones(size), (axis,), output, MODES[mode], cval, (origin,))
     output[...] = delivered(sums / size, output.dtype)
 
 

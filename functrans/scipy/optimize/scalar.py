@@ -126,12 +126,11 @@ def _bracketed(name: str, summary: str) -> Function:
 
     def public(
         f: Function, a: Any, b: Any, args: Any = (), xtol: Any = 2e-12, rtol: Any = 4 * _EPS,
-        maxiter: int = 100, full_output: bool = False, disp: bool = True, k: int = 1,
+        maxiter: int = 100, full_output: bool = False, disp: bool = True,
     ) -> Any:  # fmt: skip
         args = arguments(args)
         check_tolerance("xtol", xtol)
         check_tolerance("rtol", rtol, _EPS if name == "toms748" else 4 * _EPS)
-        check_tolerance("k", k)
         if maxiter < 0:
             raise ValueError("maxiter must be >= 0")
         a, b = (stop_gradient(double(x)) for x in (a, b))
@@ -154,6 +153,8 @@ def _bracketed(name: str, summary: str) -> Function:
             return root
         return root, report(root, found & opposite, iterations, calls, name)
 
+    if name == "toms748":
+        public = _with_k(public)
     public.__doc__ = f"""{summary}
 
     The derivative is that of the root of the equation, by the implicit function theorem; of ``a``
@@ -193,6 +194,19 @@ def _bracketed(name: str, summary: str) -> Function:
     np.float64(0.353553391)
     """
     return within_traces(f"scipy.optimize:{name}")(public)
+
+
+def _with_k(find: Function) -> Function:
+    """A bracketing method with the parameter ``k`` of SciPy's `toms748`, where SciPy has it."""
+
+    def public(
+        f: Function, a: Any, b: Any, args: Any = (), k: int = 1, xtol: Any = 2e-12,
+        rtol: Any = 4 * _EPS, maxiter: int = 100, full_output: bool = False, disp: bool = True,
+    ) -> Any:  # fmt: skip
+        check_tolerance("k", k)
+        return find(f, a, b, args, xtol, rtol, maxiter, full_output, disp)
+
+    return public
 
 
 def report(root: Any, found: Any, iterations: Any, calls: Any, method: str) -> Any:

@@ -283,8 +283,9 @@ def curve_fit(
         failure = MESSAGES[STEPS_EXCEEDED]
     covariance = _covariance(fit.jac, by_steps)
     if not absolute_sigma:
-        spare = ys.size - guess.size
-        covariance = covariance * (2 * fit.cost / spare if spare > 0 else np.inf)
+        spare = fit.fun.size - guess.size
+        unknown = np.full(covariance.shape, np.inf)
+        covariance = covariance * (2 * fit.cost / spare) if spare > 0 else unknown
     said = f"Optimal parameters not found: {failure}"
     x, covariance = (provided(fit.success, each, message=said) for each in (fit.x, covariance))
     return x, covariance
@@ -406,4 +407,9 @@ def leastsq(
     given = [("full_output", full_output or None, "use least_squares")]
     refuse_options("scipy.optimize.leastsq", given)
     found = least_squares(func, x0, xtol=xtol, args=args, max_nfev=maxfev or None)
+    if found.x.size > found.fun.size:
+        raise TypeError(
+            f"Improper input: func input vector length N={found.x.size} must not exceed func "
+            f"output vector length M={found.fun.size}"
+        )
     return found.x, np.where(found.success, 1, 5)

@@ -21,12 +21,14 @@ from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import here
+from functrans.trace.tracer import Tracer
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve"]
 
 Axes = tuple[int, ...]
 
 _fast = lazy("scipy.fft:next_fast_len")
+_plain_convolve2d = lazy("scipy.signal:convolve2d")
 
 _METHODS = ("auto", "direct", "fft")
 
@@ -202,7 +204,12 @@ def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
             raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")
     if any(1 not in (x.shape[i], y.shape[i]) for i in chosen):  # else SciPy transforms nothing
         x, y = (astype(z, np.promote_types(inexact(z).dtype, np.float32)) for z in (x, y))
-    return _convolved(x, y, chosen, mode, "fft")
+    whole = _convolved(x, y, chosen, mode, "fft")
+    if mode != "same" or whole.shape == x.shape:
+        return whole
+    # the middle of axes along which the first operand is broadcast: the result has its shape
+    middles = ((m - n) // 2 for n, m in zip(x.shape, whole.shape, strict=True))
+    return whole[tuple(slice(at, at + n) for at, n in zip(middles, x.shape, strict=True))]
 
 
 @answers("scipy.signal:fftconvolve")
@@ -265,6 +272,10 @@ def _on_a_plane(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any, backwa
             "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or "
             "'symm')."
         )
+    x = astype(x, common_dtype(x, y))
+    if not isinstance(fillvalue, Tracer) and np.any(fillvalue):
+        one = np.ones((1, 1), x.dtype)
+        _plain_convolve2d(one, one, fillvalue=fillvalue)  # raises if its dtype cannot hold it
     sizes = x.shape
     padded = _with_margin(x, y, boundary, fillvalue) if mode != "valid" else x
     starts = []

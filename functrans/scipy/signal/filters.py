@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.lax.scanning import scan
-from functrans.numpy.arrays import array, astype, axis_of, common_dtype, flat, inexact, known
+from functrans.numpy.arrays import array, astype, axis_of, common_dtype, flat, known
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import reshape, zeros
@@ -24,8 +24,10 @@ __all__ = ["lfilter", "lfilter_zi", "lfiltic", "sosfilt"]
 
 def _floats(*given: Any) -> list[Any]:
     """Convert arrays to their common floating-point dtype; None remains."""
-    dtype = common_dtype(*(inexact(x) for x in given if x is not None))
-    return [x if x is None else astype(array(x), dtype) for x in given]
+    arrays = [x if x is None else array(x) for x in given]
+    dtype = common_dtype(*(x for x in arrays if x is not None))
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    return [x if x is None else astype(x, dtype) for x in arrays]
 
 
 def _coefficients(b: Any, a: Any) -> tuple[Any, Any]:

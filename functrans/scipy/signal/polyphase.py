@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrans.numpy.arrays import axis_of, inexact
+import numpy as np
+
+from functrans.numpy.arrays import astype, axis_of, common_dtype
 from functrans.numpy.creation import array
 from functrans.numpy.define import refuse
 from functrans.ops.convolution.convolution import convolve
@@ -62,9 +64,11 @@ def upfirdn(
         refuse(f"upfirdn with mode={mode!r} and cval={cval!r}", "pad x before")
     if up < 1 or down < 1:
         raise ValueError("Both up and down must be >= 1")
-    x, taps = inexact(x), inexact(h)
+    x, taps = array(x), array(h)
     if taps.ndim != 1 or taps.size == 0:
         raise ValueError("h must be 1-D with non-zero length")
+    dtype = np.result_type(common_dtype(x, taps), np.float32)
+    x, taps = astype(x, dtype), astype(taps, dtype)
     axis = axis_of(axis, x.ndim)
     length = (x.shape[axis] - 1) * up + taps.size
     window = Window(-(-length // down), taps.size, stride=down, dilation=-1, base=up)

@@ -20,6 +20,7 @@ from functrans import numpy as ours
 from functrans.lazily import lazy
 from functrans.ops.arrays.shape import with_tracers
 from functrans.ops.elementwise.choice import select
+from functrans.scipy.define import double
 from functrans.scipy.entries import enter
 from functrans.scipy.source.reinterpret import module, reinterpreted
 from functrans.trace.tracer import Tracer
@@ -57,7 +58,12 @@ def _taking(method: FunctionType) -> Callable[..., Any]:
 
 
 def _lifted(x: Any) -> Any:
-    """Convert a rotation of plain arrays to one that computes by the translated backend."""
+    """Convert a rotation of plain arrays to one that computes by the translated backend.
+
+    Traced numbers become doubles, as those in SciPy's own rotations.
+    """
+    if isinstance(x, Tracer) and x.dtype.kind == "f":
+        return double(x)
     if isinstance(x, (list, tuple)):
         return type(x)(map(_lifted, x))
     if type(x).__name__ == "Rotation" and not _is_traced(x):

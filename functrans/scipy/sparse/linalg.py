@@ -25,6 +25,7 @@ from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.calls.external import Elements, external
 from functrans.scipy.inside import refuse_options, refused, within_traces
+from functrans.scipy.linalg.functions import expm as dense_expm
 from functrans.scipy.sparse.iterative import (
     bicg,
     bicgstab,
@@ -266,11 +267,21 @@ eigs = refused("scipy.sparse.linalg:eigs", "use np.linalg.eig of A.toarray()")
 eigsh = refused("scipy.sparse.linalg:eigsh", "use np.linalg.eigh of A.toarray()")
 svds = refused("scipy.sparse.linalg:svds", "use np.linalg.svd of A.toarray()")
 inv = refused("scipy.sparse.linalg:inv", "use spsolve")
-expm = refused("scipy.sparse.linalg:expm", "use functrans.scipy.linalg.expm of A.toarray()")
 
 
 _TERMS, _REACH = 55, 9.9
 """Numbers of terms of the Taylor series, and the norms up to which they suffice in float64."""
+
+
+@within_traces("scipy.sparse.linalg:expm")
+def expm(A: Any) -> Any:
+    """The exponential of a dense matrix: see `functrans.scipy.linalg.expm`."""
+    if isinstance(A, SparseMethods) or scipy.sparse.issparse(A):
+        refuse(
+            "scipy.sparse.linalg.expm of a sparse matrix",
+            "use functrans.scipy.linalg.expm of A.toarray()",
+        )
+    return dense_expm(A)
 
 
 @within_traces("scipy.sparse.linalg:expm_multiply")
@@ -308,6 +319,8 @@ def expm_multiply(
         "scipy.sparse.linalg.expm_multiply",
         [(name, value, "multiply the matrix by each time") for name, value in times],
     )
+    if isinstance(A, scipy.sparse.linalg.LinearOperator):
+        refuse("scipy.sparse.linalg.expm_multiply of an operator", "pass its matrix")
     if holds_tracer(A) or isinstance(A, SparseMethods):
         refuse(
             "scipy.sparse.linalg.expm_multiply of a traced matrix",

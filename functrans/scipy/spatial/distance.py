@@ -134,17 +134,22 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
 # -- distances of two vectors ----------------------------------------------------------------------
 
 
+def _check_weights(weights: Any) -> None:
+    if weights is None:
+        return
+    if np.ndim(weights) != 1:
+        raise ValueError("Input vector should be 1-D.")
+    if known(np.any(inexact(weights) < 0)):
+        raise ValueError("Input weights should be all non-negative")
+
+
 def _of_vectors(name: str, doc: str) -> Callable[..., Any]:
     def distance(u: Any, v: Any, *rest: Any, **options: Any) -> Any:
         convert = _CONVERTED.get(name, inexact)
         one, other = convert(u), convert(v)
         if one.ndim != 1 or other.ndim != 1:
             raise ValueError("Input vector should be 1-D.")
-        if (weights := options.get("w")) is not None:
-            if np.ndim(weights) != 1:
-                raise ValueError("Input vector should be 1-D.")
-            if known(np.any(inexact(weights) < 0)):
-                raise ValueError("Input weights should be all non-negative")
+        _check_weights(options.get("w"))
         return _METRICS[name](one, other, *rest, **options)
 
     distance.__doc__ = doc
@@ -176,6 +181,7 @@ def _metric(metric: Any, options: dict[str, Any], points: list[Any]) -> Callable
     name = _NAMES.get(metric.lower(), metric.lower())
     if name not in _METRICS:
         refuse(f"the metric {metric!r}", f"one of {', '.join(sorted(_METRICS))}")
+    _check_weights(options.get("w"))
     if name == "seuclidean" and options.get("V") is None:
         options["V"] = var(concatenate(points), axis=0, ddof=1)
     if name == "mahalanobis" and options.get("VI") is None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import absolute, maximum, minimum
-from functrans.ops.elementwise.compare import greater, greater_equal, less, less_equal
+from functrans.ops.elementwise.choice import absolute, maximum, minimum, select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
@@ -40,6 +40,14 @@ def _log_binomial(n: Any, k: Any) -> Any:
 def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
     ways = _log_binomial(good, k) + _log_binomial(total - good, drawn - k)
     return ways - _log_binomial(total, drawn)
+
+
+def _negative_hypergeometric_logpmf(k: Any, total: Any, good: Any, failures: Any) -> Any:
+    at_once = equal(failures, 0)  # nothing is drawn
+    r = select(at_once, 1, failures)
+    ways = _log_binomial(k + r - 1, k) + _log_binomial(total - r - k, good - k)
+    nothing = select(equal(k, 0), 0.0, -np.inf)
+    return select(at_once, nothing, ways - _log_binomial(total, good))
 
 
 def _skellam_logpmf(k: Any, mu1: Any, mu2: Any) -> Any:
@@ -156,13 +164,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=zero,
-        valid=lambda M, n, r: (
-            is_count(M, n, r) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
-        ),
-        logpdf=lambda k, M, n, r: (
-            _log_binomial(k + r - 1, k) + _log_binomial(M - r - k, n - k) - _log_binomial(M, n)
-        ),
-        discrete=True,
+        valid=lambda M, n, r: is_count(M, n, r) & less_equal(n, M) & less_equal(r, M - n),
+        logpdf=_negative_hypergeometric_logpmf, discrete=True,
     ),
     Row(
         "skellam", ("mu1", "mu2"), support=real_axis, within=zero,

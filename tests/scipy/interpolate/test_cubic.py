@@ -166,3 +166,12 @@ def test_what_is_scipys_of_plain_data():
 
     by_scipy = scipy.interpolate.interp1d(x, y, "quadratic")(1.5)
     np.testing.assert_allclose(grad(quadratic)(1.0), by_scipy)
+
+
+@pytest.mark.parametrize("method", ["akima", "makima"])
+def test_jumps_near_the_largest_number(method):
+    x = np.arange(9.0)
+    y = 1e160 * np.heaviside(x - 3, 0.5)
+    found = jit(lambda y: interpolate.Akima1DInterpolator(x, y, method=method)(x))(y)
+    plain = scipy.interpolate.Akima1DInterpolator(x, y, method=method)(x)
+    np.testing.assert_allclose(found, plain)

@@ -56,6 +56,14 @@ LINEAR = {
     "correlate-ints": (lambda s, x: s.correlate(x, np.full((2, 2), 0.37)), (ints,)),
     "correlate1d-bytes": (lambda s, x: s.correlate1d(x, [1, 0, -1]), (bytes_,)),
     "convolve-single": (lambda s, x: s.convolve(x, np.ones((3, 3))), (single,)),
+    **{
+        f"{name}-single-to-double": (
+            lambda s, x, name=name, last=last: getattr(s, name)(x, *last, output=np.float64),
+            (single,),
+        )
+        for name, last in {"correlate1d": ([0.1, 0.7],), "uniform_filter": (3,), "laplace": (),
+                           "gaussian_filter": (1.0,), "prewitt": ()}.items()
+    },
     "convolve1d-output": (lambda s, x: s.convolve1d(x, [1.0, 2.0], output=np.float32), (m,)),
     **{
         f"gaussian_filter1d-{order}": (

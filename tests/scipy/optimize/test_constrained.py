@@ -189,3 +189,8 @@ def test_interior_points_at_a_bound():
         return minimize(f, np.array([0.1, 0.05]), method="trust-constr", bounds=bounds).x
 
     np.testing.assert_allclose(jacrev(lowest)(1.3), [0.0, -2.5], atol=1e-6)
+
+
+def test_fewer_residuals_than_parameters():
+    with pytest.raises(TypeError, match="vector length N=2 must not exceed"):
+        jit(lambda a: optimize.leastsq(lambda p: a * p[:1], [1.0, 2.0])[0])(2.0)

@@ -258,3 +258,24 @@ REFUSED = [
 def test_what_is_refused(function, words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
         vmap(function)(np.ones(2))
+
+
+def line(x, a, b):
+    return a + b * x
+
+
+@pytest.mark.parametrize("method", ["lm", "trf"])
+def test_covariances_of_a_fit_without_spare_data(method):
+    def covariance(y):
+        return optimize.curve_fit(line, np.arange(2.0), y, p0=[1.0, 2.0], method=method)[1]
+
+    assert np.isposinf(jit(covariance)(np.array([1.0, 4.0]))).all()
+
+
+def test_one_number_for_all_places():
+    def covariance(y, of=optimize):
+        return of.curve_fit(line, np.arange(9.0), y * np.ones(1), [1.0, 2.0], method="trf")[1]
+
+    found, expected = jit(covariance)(0.5), covariance(0.5, scipy.optimize)
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))

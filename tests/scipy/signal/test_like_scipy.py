@@ -49,6 +49,7 @@ CASES = {
         for i, operands in enumerate([(m, n), (n, m), (m, floats(3, 3))])
         if mode != "valid" or boundary == "fill"
     },
+    "convolve2d-integers": (lambda s, a, b: s.convolve2d(a, b, fillvalue=0.5), (ints[None], n)),
     **{
         f"convolve2d-{boundary}": (
             lambda s, a, b, boundary=boundary: s.convolve2d(a, b, boundary=boundary), (m, n))
@@ -63,6 +64,13 @@ CASES = {
             "ints-scalar": (ints[0], ints[1]),
         }.items()
     },
+    "fftconvolve-same-of-broadcast": (
+        lambda s, a, b: s.fftconvolve(a, b, "same", axes=0), (floats(4, 1), floats(3, 3))
+    ),
+    "upfirdn-half": (lambda s, h, x: s.upfirdn(h, x, 2), (ints[:2].astype(np.int8), single)),
+    "lfilter-of-bytes": (
+        lambda s, b, x: s.lfilter(b, b, x), (single[:2], ints.astype(np.int8))
+    ),
     "correlate2d-complex": (lambda s, a, b: s.correlate2d(a, b, "valid"), (n + 1j, m - 1j * m)),
     "resample_poly-complex": (lambda s, x, h: s.resample_poly(x, 3, 2, window=h), (x, k + 1j)),
     "convolve-ints": (lambda s, a, b: s.convolve(a, b), (ints, ints[:3])),
@@ -209,6 +217,7 @@ def test_a_filter_is_fitted_by_its_derivative():
         (lambda x: signal.fftconvolve(x, y, axes=[]), ValueError, "axes cannot be empty"),
         (lambda x: signal.convolve2d(x, y, "valid"), ValueError, "must both be 2-D"),
         (lambda x: signal.convolve2d(m, n, "valid", "odd"), ValueError, r"'symmetric' \(or"),
+        (lambda x: signal.convolve2d(x[None], n, fillvalue=1j), ValueError, "could not cast"),
     ],
 )
 def test_what_is_refused(call, kind, words):

@@ -98,3 +98,10 @@ def test_what_is_no_rotation_is_refused_in_scipys_words():
     with pytest.raises(ValueError, match="Non-positive determinant"):
         jacfwd(lambda m: R.from_matrix(m).as_quat())(-M)
     assert np.isnan(jit(lambda q: R.from_quat(q).as_matrix())(np.zeros(4))).all()
+
+
+def test_rotations_are_in_double_precision():
+    single = np.array([0.1, 0.2, 0.3, 0.9], np.float32)
+    found = jit(lambda q: R.from_quat(q).as_matrix())(single)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, R.from_quat(single).as_matrix(), rtol=1e-14)

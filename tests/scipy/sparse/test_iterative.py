@@ -6,7 +6,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, expm_multiply, splu
 
-from functrans import errors, jacfwd, jacrev, jit, vmap
+from functrans import errors, jacfwd, jacrev, jit, jvp, vmap
 
 _rng = np.random.default_rng(7)
 DENSE = np.where(_rng.uniform(size=(6, 6)) < 0.4, 1.0, 0.0) + 6 * np.eye(6)
@@ -76,6 +76,8 @@ REFUSED = {
         lambda b: expm_multiply(MATRIX, b, num=3),
     r"linalg\.qmr is not supported .*: use gmres":
         lambda b: scipy.sparse.linalg.qmr(MATRIX, b)[0],
+    r"expm_multiply of an operator is not supported .*: pass its matrix":
+        lambda b: expm_multiply(aslinearoperator(MATRIX), b, traceA=0.0),
 }  # fmt: skip
 
 
@@ -83,6 +85,16 @@ REFUSED = {
 def test_what_is_refused(words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
         vmap(REFUSED[words])(B[None])
+
+
+def test_exponentials_of_integers():
+    matrix = np.array([[-300, 300], [200, -200]], np.int16)
+    found = jit(scipy.sparse.linalg.expm)(matrix)
+    np.testing.assert_allclose(found, scipy.sparse.linalg.expm(matrix), rtol=1e-9)
+    as_numbers = jvp(
+        lambda a: scipy.sparse.linalg.expm(a.astype(np.int16)), (1.0 * matrix,), (1.0 * matrix,)
+    )
+    np.testing.assert_allclose(as_numbers[0], found)
 
 
 def test_operators_of_arrays():

@@ -107,3 +107,9 @@ def test_a_correlation_that_is_not_centred():
     for w in (None, [1.0, 2.0, 0.5]):
         found = jit(lambda u, w=w: ours.correlation(u, v, w, centered=False))(u)
         np.testing.assert_allclose(found, scipys.correlation(u, v, w, centered=False), rtol=1e-12)
+
+
+@pytest.mark.parametrize("of_pairs", [ours.pdist, lambda x, **kwargs: ours.cdist(x, x, **kwargs)])
+def test_weights_of_pairs_are_not_negative(of_pairs):
+    with pytest.raises(ValueError, match="weights should be all non-negative"):
+        jit(lambda x: of_pairs(x, metric="cityblock", w=[1.0, -1.0]))(np.ones((3, 2)))

@@ -97,6 +97,11 @@ def test_no_trials():
         np.testing.assert_array_equal(found, expected)
 
 
+def test_no_failures_to_wait_for():
+    found = jit(stats.nhypergeom.pmf)(np.arange(3.0), 20, 7, 0)
+    np.testing.assert_array_equal(found, scipy.stats.nhypergeom.pmf(np.arange(3.0), 20, 7, 0))
+
+
 def test_a_failure_that_comes_late():
     """Where the logarithms of two gamma functions would cancel."""
     k, n, p = 1e15, 0.4, 1e-10

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.ops.arrays.structural import astype
+from functrans.ops.arrays.structural import astype, zeros_like
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
@@ -35,7 +35,7 @@ def wofz(z: Any) -> Any:
         x, y = real(z), imag(z)
     else:
         x = astype(z, np.dtype(np.float64))
-        y = 0.0 * x
+        y = zeros_like(x)
     return complex_p(w_real(x, y, n=0), w_imag(x, y, n=0))
 
 

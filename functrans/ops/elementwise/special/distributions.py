@@ -24,7 +24,7 @@ from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import hypot, power, sqrt
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
-from functrans.ops.elementwise.special.errors import ndtri
+from functrans.ops.elementwise.special.errors import ndtri, normal_density
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.special.incomplete import (
     LOWER_BETA,
@@ -148,17 +148,21 @@ fdtridfd: Primitive = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1
 
 
 def student_density(df: Any, t: Any) -> Any:
-    """The density of Student's distribution."""
+    """The density of Student's distribution, which is the normal one for infinite ``df``."""
+    normal = equal(df, math.inf)
+    df = select(normal, 1, df)
     exponent = -0.5 * (df + 1) * log1p(t * t / df) - betaln(0.5 * df, 0.5)
-    return exp(exponent) / sqrt(df)
+    return select(normal, normal_density(t), exp(exponent) / sqrt(df))
 
 
 def _student_by_df(df: Any, t: Any) -> Any:
+    normal = equal(df, math.inf)
+    df = select(normal, 1, df)
     s = t * t / df
     slope = 0.5 * _on_odds(0.5, 0.5 * df, s, 0, 1)
     # s times the density of the odds, which is infinite at 0, and vanishes far away
     front = exp(-0.5 * df * log1p(s) - betaln(0.5, 0.5 * df)) * (t / hypot(t, sqrt(df)))
-    return sign(t) * (0.5 * slope) - 0.5 * (front / df)
+    return select(normal, 0, sign(t) * (0.5 * slope) - 0.5 * (front / df))
 
 
 _STUDENT = _student_by_df, student_density

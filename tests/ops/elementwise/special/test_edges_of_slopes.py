@@ -174,6 +174,19 @@ def test_faddeeva_far_out_on_the_real_axis():
     np.testing.assert_allclose(change, -2 * x * np.exp(-x * x), rtol=1e-13)
 
 
+def test_faddeeva_of_infinite_real_numbers():
+    x = np.array([-np.inf, np.inf])
+    np.testing.assert_array_equal(jvp(special.wofz, (x,), (x,))[0], scipy.special.wofz(x))
+
+
+def test_infinitely_many_degrees_of_freedom():
+    """Student's distribution is the normal one there."""
+    slopes = grad(special.stdtr, argnums=(0, 1))(np.inf, 0.3)
+    assert slopes == pytest.approx((0.0, math.exp(-0.045) / math.sqrt(2 * math.pi)), rel=1e-14)
+    quantile = grad(special.stdtrit, argnums=1)(np.inf, scipy.special.ndtr(0.3))
+    assert quantile == pytest.approx(1 / slopes[1], rel=1e-14)
+
+
 def test_jacobi_elliptic_functions_at_the_parameter_1():
     u = 1.5
     amplitude = grad(lambda m: special.ellipj(u, m)[3])(1.0)
