@@ -173,7 +173,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
         positions = arrays.astype(positions, np.uint8)
-    arrays.check_castable(positions, arrays.INDEX, "safe")
+    if positions.dtype != np.uint64:
+        arrays.check_castable(positions, arrays.INDEX, "safe")
     value = arrays.known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")

@@ -64,7 +64,7 @@ def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
         return arrays.duplicate(broadcast_to(arrays.astype(value, value.dtype), shape=shape))
     if is_inexact(value.dtype) or value.ndim:
         # a float may change from call to call: an operand, so that the graph stays the same
-        return arrays.filled(shape, 1, value.dtype) * value
+        return select(arrays.filled(shape, True, np.bool_), value, value)
     return arrays.filled(shape, value.item(), value.dtype)
 
 

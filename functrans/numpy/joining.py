@@ -284,7 +284,9 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def _position(where: Any, name: str) -> Any:
-    return needed(where, f"np.{name} at a traced position", "the position must be known")
+    places = needed(where, f"np.{name} at a traced position", "the position must be known")
+    # an empty list becomes an array of floats, which are no indices elsewhere
+    return places if hasattr(where, "dtype") or places.size else places.astype(INDEX)
 
 
 @answers(np.delete)
@@ -292,8 +294,6 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """Delete slices at indices that are known during tracing."""
     x, axis = along(array(arr), axis)
     where = obj if isinstance(obj, slice) else _position(obj, "delete")
-    if not isinstance(where, slice) and where.size == 0:
-        where = where.astype(INDEX)
     return _in_runs([x], np.delete(np.arange(x.shape[axis]), where), axis)
 
 
@@ -305,8 +305,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     where = np.arange(extent)[obj] if isinstance(obj, slice) else _position(obj, "insert")
     if where.dtype == bool:
         where = np.flatnonzero(where)
-    elif where.size == 0:
-        where = where.astype(INDEX)
     values = converted(values, x.dtype)
     count = where.size
     if count == 1:  # a single index takes all values along the axis

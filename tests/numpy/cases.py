@@ -163,6 +163,7 @@ SHAPES = [
 CREATION = each(
     [
         "np.zeros_like(a)", "np.ones_like(a)", "np.full_like(a, 2.5)", "np.full_like(a, a[0])",
+        "a.reshape(1, -1, copy=True)",
         "np.zeros_like(a, dtype=int)", "np.ones_like(a, shape=(2, 2))", "np.copy(a)",
         "np.zeros(3, like=a)", "np.ones((2, 2), dtype=np.float32, like=a)",
         "np.full(3, 7, like=a)", "np.full((2, 5), a, like=a)", "np.eye(3, k=1, like=a)",
@@ -378,6 +379,7 @@ OTHERS = [
         needs_values=True,
     ),
     case("np.bincount(a, minlength=9)", np.array([8, 1, 1])),
+    case("np.bincount(a, minlength=9)", np.array([8, 1, 1], np.uint64)),
     *each(
         [
             "np.interp(a, np.cumsum(b), b, left=1.0, period=2.0)", "a.transpose(np.int64(0))",
@@ -390,7 +392,7 @@ OTHERS = [
         ],
         v, w,
     ),
-    case("np.unwrap(a, period=4)", k),
+    *each(["np.unwrap(a, period=4)", "np.full_like(a, -np.inf, complex)"], k),
     *each(
         ["np.median(a[:0])", "np.median(np.append(a, [np.inf] * 7))", "np.angle(a * np.nan)",
          "np.cov(a[0, :1])"], f32,

@@ -327,8 +327,9 @@ def _transpose_method(x: Any, *axes: Any) -> Any:
     return transpose(x, _spread(axes) if axes else None)
 
 
-def _reshape_method(x: Any, *shape: Any, order: str = "C") -> Any:
-    return reshape(x, _spread(shape), order)
+def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    result = reshape(x, _spread(shape), order)
+    return _copy_method(result) if copy else result
 
 
 def _copy_method(x: Any, order: str = "C") -> Any:
