@@ -83,10 +83,15 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
     if where is not True:
         result = cast(result, out.dtype, f"{_written(name)} with out=")
         result = select(reductions.mask(where), result, out)
-    if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
+    broadcasts = "." not in name or name.rpartition(".")[2] in _ELEMENTWISE
+    if broadcasts and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
     return out
+
+
+_ELEMENTWISE = frozenset("clip fix isneginf isposinf outer".split())
+"""Functions and methods besides ufuncs whose results are broadcast to a larger ``out=``."""
 
 
 def _written(name: str) -> str:

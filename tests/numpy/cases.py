@@ -374,6 +374,7 @@ OTHERS = [
         [
             "np.bincount(abs(a))", "np.sort(np.unique_values(a))",
             "np.unique_counts(a)", "np.unique_inverse(a)", "np.unique_all(a)",
+            "np.unique(a, axis=-1)",
         ],
         k,
         needs_values=True,
@@ -392,7 +393,13 @@ OTHERS = [
         ],
         v, w,
     ),
-    *each(["np.unwrap(a, period=4)", "np.full_like(a, -np.inf, complex)"], k),
+    *each(["np.unwrap(a, period=4)", "np.full_like(a, -np.inf, complex)",
+           "np.isin(a, [1, 3], kind='table')", "np.einsum('i,j->ij', a, a, dtype=float)",
+           "np.einsum(a, [0], a, [0], dtype='f4', casting='unsafe')"], k),
+    *each(["np.quantile(a, [0.2, 0.9], weights=abs(b), method='inverted_cdf')"], v, w),
+    *each(["np.percentile(a, 40, 1, weights=abs(a[0]), method='inverted_cdf', keepdims=True)",
+           "np.nanquantile(np.where(a > 0, a, np.nan), 0.5, (0, 1), weights=a * a,"
+           " method='inverted_cdf')"], m),
     *each(
         ["np.median(a[:0])", "np.median(np.append(a, [np.inf] * 7))", "np.angle(a * np.nan)",
          "np.cov(a[0, :1])"], f32,
