@@ -254,7 +254,7 @@ def _reduceat(
     x = astype(x, asked(ufunc.reduceat, x, axis, indices=none, dtype=dtype).dtype)
     (axis,) = axes_of(axis, x.ndim)
     rows = np.moveaxis(x, axis, 0)
-    starts = np.asarray(indices)
+    starts = np.asarray(indices, None if np.size(indices) else INDEX)
     try:
         ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
     except IndexError as error:  # it would seem to be the library's own
