@@ -17,7 +17,9 @@ from functrans.numpy.arrays import (
     astype,
     axis_of,
     check_castable,
+    common_dtype,
     flat,
+    operand,
     shape_of,
 )
 from functrans.numpy.define import answers, needed
@@ -62,7 +64,9 @@ def concatenate(
     """Concatenate arrays along an existing axis."""
     parts = _converted(arrays, dtype, casting)
     if axis is None:
-        return ops.concatenate([flat(part) for part in parts], axis=0)
+        # Python's numbers do not contribute a dtype
+        common = common_dtype(*map(operand, arrays)) if dtype is None else dtype
+        return ops.concatenate([astype(flat(part), common) for part in parts], axis=0)
     if parts[0].ndim == 0:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     return ops.concatenate(parts, axis=axis_of(axis, parts[0].ndim))

@@ -47,6 +47,8 @@ CALLS = {
     "packbits": lambda x, v: np.packbits(v),
     "unravel_index": lambda x, v: np.unravel_index(v, (3, 2)),
     "ravel_multi_index": lambda x, v: np.ravel_multi_index((v > 1, v > 2), (2, 2), mode="foo"),
+    "ravel_multi_index, nothing": lambda x, v: np.ravel_multi_index((v > 1, v > 1), (2, 0), "clip"),
+    "unravel_index, nothing": lambda x, v: np.unravel_index(v[:0], (3, 2)),
     "correlate, number": lambda x, v: np.correlate(v[0], v),
     "cov, fractions": lambda x, v: np.cov(v, fweights=[1.5, 1.0, 2.0]),
     "einsum, numbers": lambda x, v: np.einsum(x, [-1, 5], v, [5], [-1]),
