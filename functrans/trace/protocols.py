@@ -176,7 +176,7 @@ def _apply_with_keywords(
 
 
 def _converted(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any], casting: str
+    ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any], casting: Any
 ) -> tuple[Any, ...]:
     """Operands, cast to those of the loop that gives results of a dtype; NumPy refuses others."""
     loop = ufunc.resolve_dtypes(

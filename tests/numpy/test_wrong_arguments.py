@@ -51,6 +51,8 @@ CALLS = {
     "unravel_index, nothing": lambda x, v: np.unravel_index(v[:0], (3, 2)),
     "correlate, number": lambda x, v: np.correlate(v[0], v),
     "cov, fractions": lambda x, v: np.cov(v, fweights=[1.5, 1.0, 2.0]),
+    "pad, lengths": lambda x, v: np.pad(v, 1, "mean", stat_length=-1),
+    "roots, axes": lambda x, v: np.polynomial.polynomial.polyvalfromroots(x, v, tensor=False),
     "einsum, numbers": lambda x, v: np.einsum(x, [-1, 5], v, [5], [-1]),
     "isin, floats": lambda x, v: np.isin(v, v, kind="table"),
     "quantile, method": lambda x, v: np.quantile(v, 0.5, weights=v),
