@@ -8,6 +8,7 @@ EDGES = [
     *each(["np.full_like(a, -np.inf, complex)", "np.isin(a, [1, 3], kind='table')",
            "np.einsum('i,j->ij', a, a, dtype=float)",
            "np.einsum(a, [0], a, [0], dtype='f4', casting='unsafe')"], k),
+    case("np.vander(a, 2)", np.array([complex(np.inf, 0), complex(-0.0, -0.0), 2 - 3j])),
     case("np.unique(a, axis=-1)", k, needs_values=True),
     case("np.bincount(a, minlength=9)", np.array([8, 1, 1], np.uint64)),
     case("np.ravel_multi_index((a, np.zeros((0, 1), int)), (3, 0))", np.array(-1)),
