@@ -15,7 +15,7 @@ from functrans.numpy.indexing import within
 from functrans.numpy.padding import pad
 from functrans.numpy.reductions import sum
 from functrans.ops.arrays.shape import concatenate, flip, read_along
-from functrans.ops.arrays.structural import expand_axes, move_axis, reshape
+from functrans.ops.arrays.structural import expand_axes, move_axis, reshape, zeros
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.stop import required_index
@@ -94,6 +94,11 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         )
     if any(index.dtype.kind not in "biu" for index in indices):
         raise TypeError("only int indices permitted")
+    together = np.broadcast_shapes(*(index.shape for index in indices))
+    if 0 in together:  # no index is outside
+        return zeros(together, INDEX)
+    if 0 in shape:
+        raise ValueError("cannot unravel if shape has zero entries (is empty).")
     position: Any = 0
     for index, size, stride, rule in zip(
         indices, shape, _strides(shape, order), modes, strict=True
@@ -118,7 +123,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     """Convert flat indices to multi-dimensional indices."""
     sizes = tuple(operator.index(n) for n in np.atleast_1d(shape))
     given = array(indices)
-    if given.dtype.kind not in "biu" and given.size:
+    if given.dtype.kind not in "biu" and (given.size or hasattr(indices, "dtype")):
         raise TypeError("only int indices permitted")
     position = _required(astype(given, INDEX), prod(sizes), OUTSIDE_OF_SHAPE)
     return tuple(

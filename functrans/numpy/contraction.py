@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, axis_of
+from functrans.numpy.arrays import array, astype, axis_of, check_castable
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import sum
 from functrans.ops.arrays.shape import stack
@@ -67,10 +67,25 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @answers(np.einsum, views=True)
-def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
+def einsum(
+    *operands: Any, optimize: Any = False, dtype: Any = None, casting: str = "safe", **kwargs: Any
+) -> Any:
     """Einstein summation; opt_einsum chooses the order of the products."""
     for keyword in kwargs:
         refuse_keyword(np.einsum, keyword)
+    if dtype is not None:
+        # the arrays follow the subscripts, or each precedes its own
+        places = (
+            range(1, len(operands))
+            if isinstance(operands[0], str)
+            else range(0, len(operands) - 1, 2)
+        )
+        given = {i: array(operands[i]) for i in places}
+        for x in given.values():
+            check_castable(x, dtype, casting)
+        operands = tuple(
+            astype(given[i], dtype) if i in given else x for i, x in enumerate(operands)
+        )
     return einsum_ops.einsum(*[array(x) if isinstance(x, Tracer) else x for x in operands])
 
 

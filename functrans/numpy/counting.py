@@ -81,10 +81,8 @@ def _known_different(x: Any, axis: Any, equal_nan: bool) -> tuple[Any, Any, Any,
         "Say how many there may be: functrans.numpy.unique(x, size=n).",
     )
     _, first, inverse, counts = np.unique(value, True, True, True, axis, equal_nan=equal_nan)
-    found = take_along_one(
-        arrays.flat(x) if axis is None else x, first, 0 if axis is None else axis
-    )
-    return found, first, inverse, counts
+    x, axis = arrays.along(x, axis)
+    return take_along_one(x, first, axis), first, inverse, counts
 
 
 @answers(np.unique_values, beyond=_SIZE)
@@ -129,8 +127,8 @@ def isin(
     kind: Any = None,
 ) -> Any:  # fmt: skip
     """Whether each element is contained in another array."""
-    np.isin([], [], kind=kind)  # raises for an unknown kind
     x, tests = arrays.array(element), arrays.flat(arrays.array(test_elements))
+    np.isin(np.empty(0, x.dtype), np.empty(0, tests.dtype), kind=kind)  # raises for a wrong kind
     nbytes = tests.size * tests.dtype.itemsize
     if nbytes > FEW_TO_COMPARE and x.dtype == tests.dtype and not is_complex(x.dtype):
         ordered = sort(tests, axis=0)
@@ -173,7 +171,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         raise ValueError("'minlength' must not be negative")
     if positions.dtype.kind == "b":
         positions = arrays.astype(positions, np.uint8)
-    arrays.check_castable(positions, arrays.INDEX, "safe")
+    if positions.dtype != np.uint64:
+        arrays.check_castable(positions, arrays.INDEX, "safe")
     value = arrays.known(positions)
     if value is None and not minlength and length is None:
         refuse("np.bincount of numbers that are not known", "give minlength=, or length=")

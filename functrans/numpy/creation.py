@@ -64,7 +64,7 @@ def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
         return arrays.duplicate(broadcast_to(arrays.astype(value, value.dtype), shape=shape))
     if is_inexact(value.dtype) or value.ndim:
         # a float may change from call to call: an operand, so that the graph stays the same
-        return arrays.filled(shape, 1, value.dtype) * value
+        return select(arrays.filled(shape, True, np.bool_), value, value)
     return arrays.filled(shape, value.item(), value.dtype)
 
 
@@ -359,12 +359,12 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
         raise ValueError("negative dimensions are not allowed")
     dtype = np.promote_types(x.dtype, np.int64)
     x = arrays.astype(x, dtype)
-    powers = [arrays.filled(x.shape, 1, dtype)]
+    powers = [arrays.filled(x.shape, 1, dtype), x]  # not 1 * x: an infinity would become NaN
     while len(powers) < columns:
         powers.append(powers[-1] * x)
     if columns == 0:
         return arrays.filled((x.shape[0], 0), 0, dtype)
-    together = stack(powers, axis=1)
+    together = stack(powers[:columns], axis=1)
     return together if increasing else flip(together, axes=(1,))
 
 

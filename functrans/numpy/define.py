@@ -193,7 +193,7 @@ _ACCUMULATING = {
 }  # fmt: skip
 """The functions that add up, or multiply, in the dtype of ``out`` if they are given no other."""
 
-ORDERS = ("C", "F", "K", "A", None)
+ORDERS = (*"CFKAcfka", None)
 """The accepted layouts of new arrays. Functions whose result would depend on the layout, such as
 ``ravel(order="K")``, are refused.
 """

@@ -68,13 +68,21 @@ def within(positions: Any, extent: int, mode: str) -> Any:
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Gather elements along one axis by an array of indices."""
-    x, positions = array(arr), array(indices)
-    x, axis = along(x, axis)
+    positions = positions_along(arr, indices, axis)
+    x, axis = along(array(arr), axis)
+    return gather_along(x, positions, axis)
+
+
+def positions_along(arr: Any, indices: Any, axis: Any) -> Any:
+    """The array of indices along one axis of an array; None for the axis flattens the array."""
+    positions = array(indices)
+    if axis is None and positions.ndim != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
     if positions.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
-    if positions.ndim != x.ndim:
+    if axis is not None and positions.ndim != np.ndim(arr):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    return gather_along(x, positions, axis)
+    return positions
 
 
 @answers(np.compress, beyond=("size", "fill_value"))

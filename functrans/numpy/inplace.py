@@ -12,7 +12,7 @@ import numpy as np
 from functrans.errors import TracerConversionError
 from functrans.numpy import arrays
 from functrans.numpy.define import answers, refuse
-from functrans.numpy.indexing import within
+from functrans.numpy.indexing import positions_along, within
 from functrans.numpy.joining import resize
 from functrans.numpy.reductions import mask as mask_of
 from functrans.numpy.reductions import truth
@@ -111,11 +111,12 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Assign to elements along one axis by an array of indices."""
     check_assignable(arr, "np.put_along_axis")
+    positions = positions_along(arr, indices, axis)
     if axis is None:
-        new = setitem(arrays.flat(arr), arrays.array(indices), values)
+        new = setitem(arrays.flat(arr), positions, values)
         return assign(arr, reshape(new, shape=arr.shape), "np.put_along_axis")
     axis = arrays.axis_of(axis, arr.ndim)
-    arr[tuple(open_mesh(arr.shape, axis, arrays.array(indices)))] = values
+    arr[tuple(open_mesh(arr.shape, axis, positions))] = values
 
 
 @answers(np.fill_diagonal, views=True)

@@ -17,7 +17,9 @@ from functrans.numpy.arrays import (
     astype,
     axis_of,
     check_castable,
+    common_dtype,
     flat,
+    operand,
     shape_of,
 )
 from functrans.numpy.define import answers, needed
@@ -62,7 +64,9 @@ def concatenate(
     """Concatenate arrays along an existing axis."""
     parts = _converted(arrays, dtype, casting)
     if axis is None:
-        return ops.concatenate([flat(part) for part in parts], axis=0)
+        # Python's numbers do not contribute a dtype
+        common = common_dtype(*map(operand, arrays)) if dtype is None else dtype
+        return ops.concatenate([astype(flat(part), common) for part in parts], axis=0)
     if parts[0].ndim == 0:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     return ops.concatenate(parts, axis=axis_of(axis, parts[0].ndim))
@@ -284,7 +288,9 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def _position(where: Any, name: str) -> Any:
-    return needed(where, f"np.{name} at a traced position", "the position must be known")
+    places = needed(where, f"np.{name} at a traced position", "the position must be known")
+    # an empty list becomes an array of floats, which are no indices elsewhere
+    return places if hasattr(where, "dtype") or places.size else places.astype(INDEX)
 
 
 @answers(np.delete)
@@ -292,8 +298,6 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """Delete slices at indices that are known during tracing."""
     x, axis = along(array(arr), axis)
     where = obj if isinstance(obj, slice) else _position(obj, "delete")
-    if not isinstance(where, slice) and where.size == 0:
-        where = where.astype(INDEX)
     return _in_runs([x], np.delete(np.arange(x.shape[axis]), where), axis)
 
 
@@ -305,8 +309,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     where = np.arange(extent)[obj] if isinstance(obj, slice) else _position(obj, "insert")
     if where.dtype == bool:
         where = np.flatnonzero(where)
-    elif where.size == 0:
-        where = where.astype(INDEX)
     values = converted(values, x.dtype)
     count = where.size
     if count == 1:  # a single index takes all values along the axis

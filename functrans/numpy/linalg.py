@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import real_dtype
 from functrans.numpy.arrays import array, axis_of, common_dtype, flat, inexact, known
 from functrans.numpy.contraction import cross as np_cross
 from functrans.numpy.contraction import dot as np_dot
@@ -160,12 +161,14 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if columns.shape[0] != m:
         raise LinAlgError("Incompatible dimensions")
     dtype = common_dtype(matrix, columns)
-    matrix, columns = astype(matrix, dtype), astype(columns, dtype)
-    eps = float(np.finfo(dtype).eps)
+    # NumPy solves in double precision, which decides what is negligible
+    wide = np.promote_types(dtype, np.float64)
+    matrix, columns = astype(matrix, wide), astype(columns, wide)
+    eps = float(np.finfo(wide).eps)
     if rcond is None:
         rcond = builtins.max(m, n) * eps
     elif known(rcond) is not None and not 0 < known(rcond) < 1:
-        rcond = eps  # as in LAPACK
+        rcond = eps / 2  # as in LAPACK, whose precision is that of rounding
     x = lstsq_p(matrix, columns, array(rcond))
     values = svd_p(matrix, full=False)[1]
     rank = _rank(values, rcond)
@@ -174,7 +177,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         residuals = zeros((0,), values.dtype)
     else:
         residuals = sum(squared_size(columns - products.matmul(matrix, x)), 0)
-    return reshape(x, shape=(n,)) if is_vector else x, residuals, rank, values
+    solution = reshape(x, shape=(n,)) if is_vector else x
+    solution, residuals = astype(solution, dtype), astype(residuals, real_dtype(dtype))
+    return solution, residuals, rank, astype(values, real_dtype(dtype))
 
 
 def _rank(values: Any, rcond: Any) -> Any:

@@ -59,6 +59,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return _constant(x, widths, kwargs.get("constant_values", 0))
     ends = _pairs(kwargs.get("end_values", 0), x)
     lengths = np.broadcast_to(np.asarray(kwargs.get("stat_length"), object), (x.ndim, 2))
+    if any(n is not None and n < 0 for n in lengths.flat):
+        raise ValueError("index can't contain negative values")
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue

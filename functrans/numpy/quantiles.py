@@ -10,16 +10,24 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_bfloat16, is_complex, is_float
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact, known
 from functrans.numpy.define import answers
-from functrans.numpy.reductions import any, mean, restored
+from functrans.numpy.reductions import any, mean, restored, weights_along
 from functrans.ops.arrays.promotion import dtype_key
 from functrans.ops.arrays.shape import read_along, stack
-from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
-from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    expand_axes,
+    full_p,
+    reduce_sum,
+    reshape,
+)
+from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
+from functrans.ops.reductions.cumulative import cumsum
+from functrans.ops.reductions.sorting import argsort as argsort_p
 from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.records import NamedTuple
 from functrans.trace.source import here
@@ -267,17 +275,58 @@ def _at(ordered: Any, place: int) -> Any:
     return reshape(part, shape=part.shape[:-1])
 
 
+def _weighted(
+    x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool, weights: Any, ignoring: bool
+) -> Any:
+    """The first element up to which the elements have this part of all weight.
+
+    ``ignoring``: whether elements that are NaN have no weight.
+    """
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    weights = array(weights)
+    if weights.shape != x.shape:
+        weights = broadcast_to(weights_along(weights, x, axis), shape=x.shape)
+    if known(any(weights < 0)):
+        raise ValueError("Weights must be non-negative.")
+    (x, axes), (weights, _) = _together(x, axis), _together(weights, axis)
+    last = x.ndim - 1
+    if ignoring:
+        weights = select(isnan(x), 0, weights)
+    order = argsort_p(x, axis=last)
+    ordered = gather_along(x, order, last)
+    below = cumsum(astype(gather_along(weights, order, last), np.float64), axis=last, reverse=False)
+    below = below / below[..., -1:]
+    if known(any(isnan(below) & (ordered == ordered))):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+    if is_float(levels.fractions.dtype):
+        below = astype(below, levels.fractions.dtype)
+    below = select(below == 0, -1, below)  # what has no weight is no element, for level 0 either
+    results = []
+    for part in levels.each():
+        place = minimum(reduce_sum(astype(below < part, INDEX), axes=(last,)), x.shape[-1] - 1)
+        result = views.squeeze(gather_along(ordered, expand_axes(place, (last,)), last), last)
+        if is_float(x.dtype) and not ignoring:
+            result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
+        results.append(restored(result, axes, keepdims))
+    return _by_level(results, levels)
+
+
 def _of_levels(
     numpy: Callable[..., Any], compute: Callable[..., Any], about: str, whole: int
 ) -> Any:
     """The function for levels from 0 to ``whole``."""
 
     def function(
-        a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-    ) -> Any:
+        a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False,
+        weights: Any = None,
+    ) -> Any:  # fmt: skip
         x = array(a)
+        levels = _levels(q, whole, x.dtype)
+        if weights is not None:
+            return _weighted(x, levels, axis, method, keepdims, weights, compute is _of_numbers)
         method = _of_ends(method, q) if whole == 1 else method
-        return compute(x, _levels(q, whole, x.dtype), axis, method, keepdims)
+        return compute(x, levels, axis, method, keepdims)
 
     function.__doc__ = f"The ``q``-{about}, for ``q`` from 0 to {whole}."
     return answers(numpy)(function)

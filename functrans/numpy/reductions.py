@@ -382,7 +382,7 @@ def average(
     else:
         weights = array(weights)
         if weights.shape != x.shape:
-            weights = _along(weights, x, axis)
+            weights = weights_along(weights, x, axis)
         dtype = np.promote_types(x.dtype, weights.dtype)
         if x.dtype.kind in "biu":
             dtype = np.promote_types(dtype, np.float64)
@@ -393,7 +393,7 @@ def average(
     return result, broadcast_to(astype(array(scale), result.dtype), shape=result.shape)
 
 
-def _along(weights: Any, x: Any, axis: Any) -> Any:
+def weights_along(weights: Any, x: Any, axis: Any) -> Any:
     """Reshape weights of some axes to broadcast to the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")

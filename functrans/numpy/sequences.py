@@ -307,6 +307,8 @@ def cov(
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
             given = vector(given, f"{name} of np.cov")
+            if name == "fweights" and known(np.any(given != np.round(given))):
+                raise TypeError("fweights must be integer")
             if known(np.any(given < 0)):
                 raise ValueError(f"{name} cannot be negative")
             weights = given if weights is None else weights * given

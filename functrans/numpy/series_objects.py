@@ -18,12 +18,12 @@ from numpy.polynomial import polyutils
 from numpy.polynomial._polybase import ABCPolyBase
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, duplicate, inexact, known, with_axes
+from functrans.numpy.arrays import array, duplicate, inexact, known, operand, with_axes
 from functrans.numpy.contraction import tensordot
 from functrans.numpy.define import refuse
 from functrans.numpy.series import BASES, Basis, clenshaw, value, vandermonde
 from functrans.ops.arrays.shape import concatenate, holds_tracer, with_tracers
-from functrans.ops.arrays.structural import astype, zeros
+from functrans.ops.arrays.structural import astype, reshape, zeros
 from functrans.ops.linalg.products import matmul
 from functrans.trace.delegation import delegate, own
 
@@ -173,6 +173,16 @@ def _roots(basis: Basis, c: Any) -> Any:
     return matrix[0] if c.size == 2 else np.sort(_eigenvalues(matrix))
 
 
+def _from_roots(x: Any, r: Any, tensor: bool = True) -> Any:
+    """The product of all ``x - r[k]``; with ``tensor``, for each column of ``r`` at each place."""
+    at, roots = operand(x), with_axes(inexact(r))
+    if tensor:
+        roots = reshape(roots, shape=roots.shape + (1,) * np.ndim(at))
+    elif np.ndim(at) >= roots.ndim:
+        raise ValueError("x.ndim must be < r.ndim when tensor == False")
+    return np.prod(at - roots, axis=0)
+
+
 def _of_two(operation: Function) -> Function:
     return lambda basis, c1, c2: operation(basis, *(inexact(_vector(c)) for c in (c1, c2)))
 
@@ -199,6 +209,8 @@ def answer_for_functions(name: str) -> None:
     basis, module = BASES[name], vars(sys.modules[f"numpy.polynomial.{name}"])
     for kind, ours in _FUNCTIONS.items():
         delegate(_numpys(basis, kind), partial(ours, basis), with_tracers)
+    if name == "polynomial":
+        delegate(module["polyvalfromroots"], _from_roots, with_tracers)
     for kind in (f"{basis.prefix}2poly", f"poly2{basis.prefix}"):
         if kind in module:
             delegate(module[kind], partial(_converted, module[kind]), with_tracers)

@@ -14,9 +14,8 @@ import numpy as np
 from functrans.numpy.arrays import array, astype, common_dtype, filled, flat
 from functrans.numpy.counting import isin
 from functrans.numpy.define import answers, sizing
-from functrans.numpy.joining import take_along_one
+from functrans.numpy.joining import concatenate, take_along_one
 from functrans.numpy.sized import begins, places_of
-from functrans.ops.arrays.shape import concatenate
 from functrans.ops.indexing.gather import gather
 from functrans.ops.reductions.sorting import argsort, sort
 
@@ -50,7 +49,7 @@ def _vectors(x: Any, y: Any) -> tuple[Any, Any]:
 @answers(np.union1d, beyond=_SIZE)
 def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The sorted union of two arrays."""
-    both = sort(concatenate(_vectors(ar1, ar2), axis=0), axis=0)
+    both = sort(concatenate((ar1, ar2), axis=None), axis=0)
     return _chosen("union1d", both, begins(both), size, fill_value)
 
 

@@ -45,7 +45,7 @@ from functrans.trace.views import assign, cast
 # -- out and where ---------------------------------------------------------------------------------
 
 
-def store(name: str, result: Any, outs: Any, where: Any) -> Any:
+def store(name: str, result: Any, outs: Any, where: Any, casting: str = "same_kind") -> Any:
     """The result of a call with ``out=`` or ``where=``, after assigning in place.
 
     Parameters
@@ -58,10 +58,13 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         An array, or None, for each result.
     where : array or True
         The elements at which results are stored.
+    casting : str
+        Whether a result may have a dtype that NumPy would not cast: "unsafe".
     """
     if isinstance(result, tuple):
         outs = outs or (None,) * len(result)
-        return tuple(store(name, r, (o,), where) for r, o in zip(result, outs, strict=True))
+        pairs = zip(result, outs, strict=True)
+        return tuple(store(name, x, (out,), where, casting) for x, out in pairs)
     out = outs[0] if outs else None
     if out is None:
         if where is True:
@@ -80,13 +83,20 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
             "a = functrans.numpy.array(a)."
         )
     result = constant(result)  # the operands are plain
+    if casting == "unsafe":
+        result = astype(result, out.dtype)
     if where is not True:
         result = cast(result, out.dtype, f"{_written(name)} with out=")
         result = select(reductions.mask(where), result, out)
-    if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
+    broadcasts = "." not in name or name.rpartition(".")[2] in _ELEMENTWISE
+    if broadcasts and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
     return out
+
+
+_ELEMENTWISE = frozenset("clip fix isneginf isposinf outer".split())
+"""Functions and methods besides ufuncs whose results are broadcast to a larger ``out=``."""
 
 
 def _written(name: str) -> str:
@@ -249,7 +259,7 @@ def _reduceat(
     x = astype(x, asked(ufunc.reduceat, x, axis, indices=none, dtype=dtype).dtype)
     (axis,) = axes_of(axis, x.ndim)
     rows = np.moveaxis(x, axis, 0)
-    starts = np.asarray(indices)
+    starts = np.asarray(indices, None if np.size(indices) else INDEX)
     try:
         ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
     except IndexError as error:  # it would seem to be the library's own

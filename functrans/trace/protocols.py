@@ -157,27 +157,32 @@ def _apply_with_keywords(
     outs = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
-    if kwargs.get("casting") in _STRICTER and dtype is None:
+    casting = kwargs.get("casting", "same_kind")
+    if casting in _STRICTER and dtype is None:
         results = outs if isinstance(outs, tuple) else (outs,) * ufunc.nout
         into = [None if x is None else x.dtype for x in results]
         ufunc.resolve_dtypes((*_dtypes(inputs), *into), casting=kwargs.pop("casting"))
+    elif casting == "unsafe":
+        del kwargs["casting"]
     if kwargs:
         raise UnsupportedNumPyError(
             f"np.{ufunc.__name__}(..., {next(iter(kwargs))}=...) is not supported on traced values"
             f"{here()}: leave the keyword out"
         )
     if dtype is not None:
-        inputs = _converted(ufunc, inputs, dtype_of(dtype))
+        inputs = _converted(ufunc, inputs, dtype_of(dtype), casting)
     result = strengthened(operation(*inputs, **own))
-    return operators["store"](ufunc.__name__, result, outs, where)
+    return operators["store"](ufunc.__name__, result, outs, where, casting)
 
 
-def _converted(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
+def _converted(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any], casting: Any
+) -> tuple[Any, ...]:
     """Operands, cast to those of the loop that gives results of a dtype; NumPy refuses others."""
     loop = ufunc.resolve_dtypes(
         (*_dtypes(inputs), *(None,) * ufunc.nout),
         signature=(*(None,) * ufunc.nin, *(dtype,) * ufunc.nout),
-        casting="same_kind",
+        casting=casting,
     )
     return tuple(operators["astype"](x, d) for x, d in zip(inputs, loop, strict=False))
 

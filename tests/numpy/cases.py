@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.numpy.case import case, each, f32, holes, k, kb, ki, m, n, spd, sq, t, v, w
+from tests.numpy.edges import EDGES
 
 AXES = [None, 0, -1, (0, 2), ()]
 
@@ -492,5 +493,6 @@ GROUPS = {
     "contraction": CONTRACTION,
     "linalg": LINALG,
     "methods": METHODS,
+    "edges": EDGES,
 }
 CASES = [case for group in GROUPS.values() for case in group]

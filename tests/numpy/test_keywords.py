@@ -179,6 +179,19 @@ def test_what_a_stricter_casting_refuses(casting):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+def test_an_unsafe_casting_stores_what_a_narrower_dtype_holds():
+    def function(k, x):
+        y, whole = k.copy(), np.zeros(3, np.int32)
+        np.multiply(y, x, out=y, casting="unsafe")
+        np.modf(x, None, whole, casting="unsafe")
+        np.add(whole, x, out=whole, where=x > 1, casting="unsafe")
+        return y, whole, np.add(k, x, dtype=np.int16, casting="unsafe")
+
+    k, x = np.array([1, 2, -5]), np.array([0.5, 1.7, 2.9])
+    for found, expected in zip(jit(function)(k, x), function(k, x), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
 def test_copies_in_numpys_older_words():
     """Array API wrappers in packages write them."""
     for copy in np._CopyMode:

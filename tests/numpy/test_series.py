@@ -34,6 +34,24 @@ def test_sums(names, x, c, tensor):
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("r", [[1, -2], X, np.arange(12.0).reshape(3, 4), 2.0], ids=np.shape)
+@pytest.mark.parametrize("x", [X, X.reshape(2, 2), 0.3, np.arange(4)], ids=np.shape)
+@pytest.mark.parametrize("tensor", [True, False])
+def test_products_of_roots(x, r, tensor):
+    def function(x, r):
+        return np.polynomial.polynomial.polyvalfromroots(x, r, tensor=tensor)
+
+    try:
+        expected = function(x, r)
+    except ValueError:
+        with pytest.raises(ValueError):
+            jit(function)(x, r)
+        return
+    for found in (jit(function)(x, np.array(r)), jit(lambda x: function(x, r))(x)):
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
 def test_vandermonde(names):
     module, prefix = names
     for degree in (0, 1, 4):

@@ -47,7 +47,23 @@ CALLS = {
     "packbits": lambda x, v: np.packbits(v),
     "unravel_index": lambda x, v: np.unravel_index(v, (3, 2)),
     "ravel_multi_index": lambda x, v: np.ravel_multi_index((v > 1, v > 2), (2, 2), mode="foo"),
+    "ravel_multi_index, nothing": lambda x, v: np.ravel_multi_index((v > 1, v > 1), (2, 0), "clip"),
+    "unravel_index, nothing": lambda x, v: np.unravel_index(v[:0], (3, 2)),
     "correlate, number": lambda x, v: np.correlate(v[0], v),
+    "cov, fractions": lambda x, v: np.cov(v, fweights=[1.5, 1.0, 2.0]),
+    "pad, lengths": lambda x, v: np.pad(v, 1, "mean", stat_length=-1),
+    "roots, axes": lambda x, v: np.polynomial.polynomial.polyvalfromroots(x, v, tensor=False),
+    "einsum, numbers": lambda x, v: np.einsum(x, [-1, 5], v, [5], [-1]),
+    "isin, floats": lambda x, v: np.isin(v, v, kind="table"),
+    "quantile, method": lambda x, v: np.quantile(v, 0.5, weights=v),
+    "quantile, weights": lambda x, v: np.quantile(
+        v, 0.5, method="inverted_cdf", weights=[-1, 2, 3]
+    ),
+    "delete": lambda x, v: np.delete(v, np.empty(0)),
+    "insert": lambda x, v: np.insert(v, np.empty(0), 1.0),
+    "put_along_axis": lambda x, v: np.put_along_axis(x.copy(), np.eye(2, dtype=int), 9.0, None),
+    "put_along_axis, axes": lambda x, v: np.put_along_axis(x.copy(), np.arange(3), 9.0, 1),
+    "put_along_axis, truths": lambda x, v: np.put_along_axis(x.copy(), x > 0, 9.0, 1),
     "cov, ddof": lambda x, v: np.cov(v, ddof=0.5),
     "ediff1d": lambda x, v: np.ediff1d(v, to_end=1j),
     "max": lambda x, v: np.max(v, initial=1j),
@@ -96,6 +112,33 @@ def test_it_raises_what_numpy_raises(name):
     with pytest.raises(type(expected.value)) as found:
         jit(CALLS[name]).lower(X, V)
     assert str(found.value).startswith(str(expected.value))
+
+
+OF_ANOTHER_SHAPE = [
+    lambda x, v: np.add.reduce(x, 0, out=np.zeros_like(x[:1])),
+    lambda x, v: np.mean(x, 1, out=np.zeros_like(x[:, :1])),
+    lambda x, v: x.sum(0, out=np.zeros_like(x)),
+    lambda x, v: np.cumsum(v, out=np.zeros_like(x)),
+    lambda x, v: np.take(v, [0, 1, 2], out=np.zeros_like(x)),
+    lambda x, v: np.einsum("ij->j", x, out=np.zeros_like(x)),
+]
+
+
+@pytest.mark.parametrize("call", OF_ANOTHER_SHAPE)
+def test_only_elementwise_results_are_broadcast_to_an_array(call):
+    with pytest.raises(ValueError):
+        call(X, V)
+    with pytest.raises(ValueError, match=r"^an array of shape \(\d, \d\) cannot hold the result"):
+        jit(call).lower(X, V)
+
+
+def test_floats_are_not_contracted_in_a_narrower_dtype():
+    def function(v):
+        return np.einsum("i,i", v, v, dtype=np.float32)
+
+    for call in (function, jit(function)):
+        with pytest.raises(TypeError, match="according to the rule 'safe'"):
+            call(V)
 
 
 def test_the_error_of_our_own_code_is_the_cause():

@@ -168,7 +168,7 @@ def test_ufuncs_and_their_keywords():
     [
         (np.isnat, UnsupportedNumPyError, r"np\.isnat is not supported"),
         (np.busday_count, UnsupportedNumPyError, "not supported"),
-        (lambda x: np.add(x, 1, casting="unsafe"), UnsupportedNumPyError, "leave the keyword out"),
+        (lambda x: np.add(x, 1, sig="dd->d"), UnsupportedNumPyError, "leave the keyword out"),
         (lambda x: x.ctypes, UnsupportedAttributeError, r"ndarray\.ctypes"),
         (lambda x: x.cumsums(), AttributeError, "did you mean cumsum"),
         (lambda x: np.add(x, 1, dtype=int), TypeError, "NumPy does not cast"),

@@ -131,9 +131,9 @@ def _divides(shape: Shape, into: Shape) -> bool:
 def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
     """``x`` with another shape of the same size; one extent may be -1, and is then computed."""
     sizes = known_shape(x, _sizes(shape))
-    if order == "C":
+    if order in ("C", "c"):
         return reshaped(x, sizes)
-    if order != "F":
+    if order not in ("F", "f"):
         raise ValueError(f"order must be one of 'C' or 'F' (got {order!r})")
 
     def read(base: Any) -> Any:
@@ -163,7 +163,11 @@ def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
 
 def ravel(x: Any, order: str = "C") -> Any:
     """``x`` as a vector. Unlike ``reshape``, it is never strided: of ``x[:, 0]``, NumPy copies."""
-    if not isinstance(x, Tracer) or x._as_view is None or (x._is_contiguous and order == "C"):
+    if (
+        not isinstance(x, Tracer)
+        or x._as_view is None
+        or (x._is_contiguous and order in ("C", "c"))
+    ):
         return reshape(x, (x.size,), order)
     return _as_view(x, "ravel", lambda base: copy(reshape(base, (base.size,), order)), UNCERTAIN)
 
@@ -327,14 +331,15 @@ def _transpose_method(x: Any, *axes: Any) -> Any:
     return transpose(x, _spread(axes) if axes else None)
 
 
-def _reshape_method(x: Any, *shape: Any, order: str = "C") -> Any:
-    return reshape(x, _spread(shape), order)
+def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    result = reshape(x, _spread(shape), order)
+    return _copy_method(result) if copy else result
 
 
 def _copy_method(x: Any, order: str = "C") -> Any:
     result = copy(x)
     if isinstance(result, Tracer):
-        result._is_contiguous = order == "C" if x.ndim else is_array(x)
+        result._is_contiguous = order in ("C", "c") if x.ndim else is_array(x)
     return result
 
 

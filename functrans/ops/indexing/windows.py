@@ -46,21 +46,21 @@ def is_unknown(bound: Any) -> bool:
 
 
 def has_unknown_bounds(item: Any) -> bool:
-    """Whether an entry of an index is a slice with a traced bound."""
-    return isinstance(item, slice) and (is_unknown(item.start) or is_unknown(item.stop))
+    """Whether an entry of an index is a slice with a traced bound, or step."""
+    return isinstance(item, slice) and any(map(is_unknown, (item.start, item.stop, item.step)))
 
 
 def window_of(of: slice, extent: int, axis: int) -> Window:
     """The window of a slice with traced bounds; TracerIndexError if its size is unknown."""
     step = 1 if of.step is None else of.step
     if is_unknown(step) or int(step) < 1:
-        _refuse(of.step if is_unknown(step) else of.start)
+        _refuse(of)
     for bound in (of.start, of.stop):
         if bound is None or (isinstance(bound, Tracer) and bound.dtype not in _WIDE):
-            _refuse(of.stop if is_unknown(of.stop) else of.start)
+            _refuse(of)
     first, last = _affine(of.start), _affine(of.stop)
     if first.terms != last.terms:
-        _refuse(of.start)
+        _refuse(of)
     size = len(range(0, last.offset - first.offset, int(step)))
     start, stop = (astype(bound, _INDEX) for bound in (of.start, of.stop))
     steps = int(step) * iota(size=size, dtype=_INDEX)
@@ -88,7 +88,8 @@ _WIDE = (np.dtype(np.int32), np.dtype(np.int64))
 """Dtypes in which sums of indices neither overflow nor wrap around below 0."""
 
 
-def _refuse(bound: Any) -> None:
+def _refuse(of: slice) -> None:
+    bound = next(filter(is_unknown, (of.stop, of.start, of.step)))
     advice = (
         "For n elements from a traced start on, write x[start : start + n] with a number n, or "
         "make the argument static: jit(f, static_argnums=...)."

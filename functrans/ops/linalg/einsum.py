@@ -102,6 +102,8 @@ def _by_letters(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
 def _term(sublist: Sequence[Any]) -> str:
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    if not all(label is Ellipsis or 0 <= label < len(letters) for label in sublist):
+        raise ValueError(f"subscript is not within the valid range [0, {len(letters)})")
     return "".join("..." if label is Ellipsis else letters[label] for label in sublist)
 
 

@@ -93,6 +93,8 @@ def test_bounds_of_an_enclosing_function():
         lambda x, i: x[i : 2 * i],
         lambda x, i: x[i + 3 : i : -1],
         lambda x, i: x[i : i + 4 : i],
+        lambda x, i: x[::i],
+        lambda x, i: x[:i:-1],
     ],
 )
 def test_sizes_that_are_not_known_are_refused(read):
