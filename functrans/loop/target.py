@@ -32,6 +32,7 @@ Stage = Literal[
     "split_reductions",
     "batch_partition",
     "loop_distribution",
+    "loop_collapsing",
     "block_products",
 ]
 """The stages that a target may leave out:
@@ -42,6 +43,7 @@ Stage = Literal[
 - ``split_reductions``: long reductions are split into blocks, which threads share;
 - ``batch_partition``: scans over a batch are split into blocks of it, which threads share;
 - ``loop_distribution``: the operations of a long loop step are kernels of their own;
+- ``loop_collapsing``: nested loops that go through memory like a single one become one;
 - ``block_products``: matrix products are kernels, whose blocks fit registers and caches.
 """
 

@@ -67,10 +67,9 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @answers(np.einsum, views=True)
-def einsum(
-    *operands: Any, optimize: Any = False, dtype: Any = None, casting: str = "safe", **kwargs: Any
-) -> Any:
+def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
     """Einstein summation; opt_einsum chooses the order of the products."""
+    dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "safe")
     for keyword in kwargs:
         refuse_keyword(np.einsum, keyword)
     if dtype is not None:

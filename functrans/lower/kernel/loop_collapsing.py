@@ -28,7 +28,7 @@ from functrans.loop.statements import (
     Store,
     in_loops,
 )
-from functrans.loop.substitution import substituted
+from functrans.loop.substitution import Position, Rewriting
 from functrans.loop.target import Target
 from functrans.loop.walk import Access, accesses, expressions, walk, with_bodies
 from functrans.lower.nest.bodies import Nest
@@ -44,7 +44,7 @@ def collapsed(
 ) -> Nest:
     """The nest with collapsed loops; those that the program executes keep the shapes of arrays."""
     is_plain = not any(isinstance(each, Reduce) for each in walk(nest.body))
-    if nest.turns or target.lanes_are_threads or not is_plain:
+    if nest.turns or "loop_collapsing" not in target.stages or not is_plain:
         return nest
     made = _Collapsing(homes, {*nest.scratch, *columns, *_addressed(nest.body)}, target)
     return replace(nest, body=tuple(map(made.statement, nest.body)))
@@ -115,7 +115,14 @@ class _Collapsing:
         vector = nest[-1]
         index, values = linearised([loop.index for loop in nest], self.simplify)
         extent = int(index.attribute[2])
-        body = substituted(vector.body, values, self.simplify)
+
+        def element(one: Buffer, position: Position) -> tuple[Buffer, Position]:
+            moved = tuple(self.simplify.substitute(position, values))
+            # what is linear already, as in a vector of all rows, is not linearised later
+            linear = len(moved) == 1
+            return one, (linear_place(one, moved, self.simplify),) if linear else moved
+
+        body = Rewriting(values, element, self.simplify).statements(vector.body)
         sizes = [each.target.dtype.itemsize for each in body if isinstance(each, Store)]
         numbers = [x for each in body for x in expressions(each)]
         lanes = max(vector.lanes, self.target.lanes(max(*sizes, *widths(numbers))))

@@ -262,7 +262,8 @@ def _terms_of_wholes(
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
     enough = min(limits.terms_in_arena, size.terms)
-    if has_few_registers and terms < enough and size.batch <= limits.fewest_blocks:
+    are_few = terms < enough and rows * columns * itemsize > limits.few_sums
+    if has_few_registers and are_few and size.batch <= limits.fewest_blocks:
         return enough, True
     return (terms if terms >= limits.fewest_packed else 0), False
 

@@ -127,7 +127,9 @@ class Blocking(NamedTuple):
     cache, and come from memory faster if whole rows of them are packed."""
     terms_in_arena: int = 256
     """The terms that such a block packs at a time without AVX-512, outside of the stack if that
-    has no room for them: its sums exceed the second-level cache, and are added to less often."""
+    has no room for them: large sums are added to less often."""
+    few_sums: int = 1 << 17
+    """The most bytes of sums that are added to more often: a second-level cache holds them."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block that packs both operands."""
     time_of_whole_tiles: float = 1.06

@@ -173,7 +173,7 @@ def test_left_operands_that_are_packed_before(registers, rows, terms, monkeypatc
     The cache holds the result; otherwise, blocks have whole rows, and pack each row once.
     """
     blocking = {"few_bytes": 0, "few_registers": registers}
-    take_host_for(monkeypatch, cache=1 << 30, blocking=blocking)
+    take_host_for(monkeypatch, vector_bytes=64, registers=32, cache=1 << 30, blocking=blocking)
     for dtype, tolerance in ((np.float32, 1e-3), (np.float64, 1e-11)):
         x, y = array(3, terms, rows, dtype=dtype), array(3, terms, 1100, dtype=dtype)
         for one, other in ((x, y), (x[:, :, ::-1], y[:, ::-1])):
