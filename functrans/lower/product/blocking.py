@@ -84,12 +84,12 @@ def blocks_of(
     stretches = -(-size.terms // depth)
     one = height_of(size.rows, most, vectors, limits, in_vectors, divides=True)
     below = -(-size.rows // one)
-    most, in_arena = 0, False
+    few, in_arena = 0, False
     if is_alone:
-        most, in_arena = _terms_of_wholes(root, target, below, one, panels * width)
-    if most:
-        most = most if in_arena else min(most, depth)
-        depth = _length(size.terms, -(-size.terms // most))
+        few, in_arena = _terms_of_wholes(root, target, below, one, panels * width)
+    if few:
+        few = few if in_arena else min(few, depth)
+        depth = _length(size.terms, -(-size.terms // few))
         stretches = -(-size.terms // depth)
         return Blocks(one, width, depth, stretches, below, panels, packs=True, in_arena=in_arena)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
@@ -174,10 +174,8 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     limits, size, counter = target[Blocking], extents_of(root), root.counter
     assert counter is not None
     most = size.columns if _is_larger(root, limits.largest_in_place) else 0
-    has_few_registers, rows = (
-        target.registers <= limits.few_registers,
-        limits.rows_of_packing_blocks,
-    )
+    has_few_registers = target.registers <= limits.few_registers
+    rows = limits.rows_of_packing_blocks
     if has_few_registers and size.terms >= limits.fewest_packing_terms:
         rows = limits.most_packing_rows
     if _is_larger(root, target.cache):
@@ -261,11 +259,14 @@ def _terms_of_wholes(
     if rows != size.rows:
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
+    fits = terms >= limits.fewest_packed
     enough = min(limits.terms_in_arena, size.terms)
     are_few = terms < enough and rows * columns * itemsize > limits.few_sums
-    if has_few_registers and are_few and size.batch <= limits.fewest_blocks:
+    # a strided left operand would otherwise be packed as a whole
+    is_profitable = has_few_registers and are_few and (fits or _is_strided(root))
+    if is_profitable and size.batch <= limits.fewest_blocks:
         return enough, True
-    return (terms if terms >= limits.fewest_packed else 0), False
+    return (terms if fits else 0), False
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
