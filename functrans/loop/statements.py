@@ -135,8 +135,8 @@ class For:
     # the number of vectors (or rounds of a team) that the iterations fill, the last one perhaps
     # only in part; 0 if it is not known
     rounds: int = 0
-    # how many iterations before vectors are read in it they are prefetched, by a plain loop; 0 if
-    # they are not
+    # in a plain loop, the number of iterations by which the vectors that are read inside of it are
+    # prefetched; 0 if they are not
     ahead: int = 0
 
 
