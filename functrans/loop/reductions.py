@@ -24,32 +24,37 @@ class Reductions(NamedTuple):
     """Long reductions in blocks, sums of partial sums, and parallel accumulators.
 
     Measured: `steps` (the error of float32 sums), `from_memory`, `beyond_cache`, `fewest_rows`,
-    `fewest_rows_near`, `fewest_lines`, `rows_together`, `fewest_lines_together`.
+    `fewest_rows_again`, `fewest_lines`, `rows_together`, `fewest_lines_together`,
+    `fewest_lines_far`.
     `blocks` gives many threads blocks to share; it must not depend on the number of threads, since
     the bits of a result must not.
     """
 
     blocks: int = 64
     """The number of blocks of a long reduction."""
+    fewest_blocks: int = 8
+    """The fewest blocks of a sum over rows that are read whole, if they have enough rows."""
     few_iterations: int = 512
     """Roots with more iterations than this need no blocks, since threads share the iterations."""
     from_memory: int = 24 << 20
     """The bytes of an array that is in no cache: sums over its rows take one row after the other
     (`functrans.lower.nest.row_sums`)."""
-    beyond_cache: int = 4 << 20
+    beyond_cache: int = 1 << 20
     """The same for several rows at once, which pays as soon as a core's own cache is too small."""
     fewest_rows: int = 256
-    """The fewest rows for this. A piece of fewer ones stays in the cache until it is read again,
-    for a variance."""
-    fewest_rows_near: int = 512
-    """The same for arrays that may be in a cache which cores share."""
+    """The fewest rows for this."""
+    fewest_rows_again: int = 512
+    """The same for arrays that may be in a cache which cores share, and are read twice, as for a
+    variance: a piece of fewer rows stays in the core's own cache until then."""
     fewest_lines: int = 16
     """The fewest cache lines of a row for this."""
     rows_together: int = 8
     """The rows that are combined before they are added to the sums."""
-    fewest_lines_together: int = 48
-    """The fewest cache lines of a row for this, and half of those of an array from memory: of
-    shorter rows, several are on each page, and hardware prefetches them best one by one."""
+    fewest_lines_together: int = 32
+    """The fewest cache lines of a row for this."""
+    fewest_lines_far: int = 96
+    """The same for arrays from memory: of shorter rows, several are on each page, and hardware
+    prefetches them best one by one."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a
     team computes one of them, and additional threads share their terms
@@ -81,7 +86,8 @@ class Reductions(NamedTuple):
         operations for an element.
         """
         is_far = whole >= self.from_memory
-        is_long = row >= (1 + is_far) * self.fewest_lines_together * line
+        fewest = self.fewest_lines_far if is_far else self.fewest_lines_together
+        is_long = row >= fewest * line
         if is_long and rows >= 3 * self.rows_together and operations <= self.plain_body:
             return self.rows_together if whole >= self.beyond_cache else 0
         return int(is_far)

@@ -341,6 +341,7 @@ class Kernel:
     # registers if the other indices are constants.
     private: tuple[Buffer, ...] = ()
     long: tuple[Buffer, ...] = ()  # those of the dealt rows that are in shared memory
+    turns: int = 0  # how many of the sizes, the last ones, are iterations of the program's loops
 
     @property
     def band(self) -> tuple[For, ...]:

@@ -44,7 +44,12 @@ from functrans.lower.select.recomputation import (
 )
 from functrans.lower.select.root import Contraction, Readers, readers_of
 from functrans.lower.select.selection import select
-from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
+from functrans.lower.select.split_reductions import (
+    Splitting,
+    on_cores,
+    split_reductions,
+    summed_again,
+)
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise import rewritten
 from functrans.records import NamedTuple
@@ -120,7 +125,7 @@ def reduction_splitting(draft: Draft) -> Draft:
     Expects roots.
     Leaves roots; a long reduction has become two, of partial results and of their sum.
     """
-    return splitting(draft, ON_CORES)
+    return splitting(draft, on_cores(summed_again(draft.roots)))
 
 
 def splitting(draft: Draft, rules: Splitting) -> Draft:

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans.emit.llvm.calls import Calls
 from functrans.emit.llvm.memory import Frame, stays
+from functrans.emit.llvm.slots import Slot, read
 from functrans.emit.llvm.text import BOOL, Value, Writer, literal, register_type, steps
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
@@ -40,9 +41,9 @@ class Expressions(Calls):
         called: set[Function],  # the functions that are called, and not inlined where they occur
     ) -> None:
         super().__init__(writer, buffers, changing, called)
-        self.sizes = sizes
+        self.sizes, self.extents = sizes, 0
         self.indices: dict[Scalar, str] = {}
-        self.slots: dict[Scalar, tuple[str, int]] = {}
+        self.slots: dict[Scalar, Slot] = {}
         self.parameters = 1
         self._bodies: dict[tuple[Scalar, bool], Scalar] = {}
         self._sources: dict[Scalar, frozenset[Buffer | Scalar]] = {}
@@ -223,9 +224,7 @@ class Expressions(Calls):
         return Value(ref, vector.lanes)
 
     def _local(self, node: Scalar) -> Value:
-        slot, lanes = self.slots[node]
-        kind = register_type(node.dtype, lanes)
-        return Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+        return read(self.writer, self.slots[node], node.dtype)
 
     def compute_invariant(self, statement: For | Reduce, index: Scalar) -> None:
         """Loop-invariant code motion of numbers: compute those that do not depend on an index.
@@ -258,9 +257,16 @@ class Expressions(Calls):
         """
         body = statement.body
         match statement:
-            case For(repeatable=True) | For(start=Scalar(op="const"), stop=Scalar(op="const")):
-                if all(isinstance(each, (Let, Store)) for each in body):
-                    return set(always_loaded(x for each in body for x in expressions(each)))
+            case For(repeatable=True):
+                is_executed = True
+            case For(start=Scalar(op="const"), stop=stop):
+                # an extent that is an argument is larger than any number that is a constant
+                is_size = stop.op == "size" and stop.attribute < self.extents
+                is_executed = is_size or stop.op == "const"
+            case _:
+                is_executed = False
+        if is_executed and all(isinstance(each, (Let, Store)) for each in body):
+            return set(always_loaded(x for each in body for x in expressions(each)))
         return set()
 
     def _is_bound(self, index: Scalar) -> bool:

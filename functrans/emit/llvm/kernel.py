@@ -50,7 +50,7 @@ class _Module:
     """What the functions of a module share."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.sizes = kernel.sizes
+        self.sizes, self.turns = kernel.sizes, kernel.turns
         self.called = often(kernel)
         self.uses = repeated(kernel.body)
         self.procedures: dict[For, tuple[str, bool]] = {}
@@ -70,6 +70,7 @@ class _Function(Statements):
         changing = loaded(kernel.body) & stored(kernel.body)
         sizes = [f"%s{i}" for i in range(kernel.sizes)]
         expressions = Expressions(writer, pointers, sizes, changing, module.called)
+        expressions.extents = kernel.sizes - kernel.turns
         super().__init__(expressions, assigned(kernel.body), depth, module.uses)
 
     def text(self, name: str, numbers: Iterable[str]) -> str:
@@ -88,7 +89,7 @@ class _Function(Statements):
         procedures = self.module.procedures
         if loop not in procedures:
             use, writer = self.uses[loop], self.writer.for_function()
-            kernel = Kernel(use.buffers, self.module.sizes, (loop,))
+            kernel = Kernel(use.buffers, self.module.sizes, (loop,), turns=self.module.turns)
             inner = _Function(kernel, writer, self.depth, self.module)
             numbers = []
             for i, number in enumerate(use.numbers):

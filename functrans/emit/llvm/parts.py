@@ -27,6 +27,7 @@ import numpy as np
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
+from functrans.emit.llvm.slots import Slot, combine_held, new_slot, read, set_slot
 from functrans.emit.llvm.store import stored_value, write
 from functrans.emit.llvm.text import Value, register_type
 from functrans.emit.llvm.unrolling import Loop, has_many_sums
@@ -48,8 +49,8 @@ TOGETHER = 4
 Sums = Sequence[tuple[Scalar, str, Scalar]]
 """The accumulators of a reduction, each with its operation and term."""
 
-Slots = dict[Scalar, tuple[str, int]]
-"""The memory and the lanes of accumulators."""
+Slots = dict[Scalar, Slot]
+"""The memory of accumulators."""
 
 
 def is_in_parts(statement: For) -> bool:
@@ -150,14 +151,14 @@ def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part
     ex.forget_changing()
 
 
-def cleared(ex: Expressions, sums: Sums, lanes: int) -> Slots:
+def cleared(ex: Expressions, sums: Sums, lanes: int, in_vector_loop: bool = True) -> Slots:
     """Accumulators of a number of lanes."""
     slots = {}
-    for target, op, _ in sums:
-        kind = register_type(target.dtype, lanes)
+    for target, op, value in sums:
         nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
-        slots[target] = ex.writer.alloca(kind), lanes
-        ex.writer.line(f"store {kind} {nothing.ref}, ptr {slots[target][0]}")
+        carried = value if in_vector_loop and op in ("and", "or") else None
+        slots[target] = new_slot(ex.writer, target.dtype, lanes, carried)
+        set_slot(ex.writer, slots[target], target.dtype, nothing)
     return slots
 
 
@@ -172,16 +173,18 @@ def _add_term(ex: Expressions, sums: Sums, parts: Sequence[Part]) -> None:
 
 def accumulate(
     ex: Expressions,
-    slot: tuple[str, int],
+    slot: Slot,
     dtype: np.dtype[Any],
     op: str,
     value: Value,
     mask: str | None = None,
 ) -> None:
     """Add a value to an accumulator, in the lanes of a mask."""
-    place, lanes = slot
-    kind = register_type(dtype, lanes)
-    old = Value(ex.writer.define(f"load {kind}, ptr {place}"), lanes)
+    lanes = slot.lanes
+    if slot.held and mask is None:
+        combine_held(ex.writer, slot, op, value)
+        return
+    old = read(ex.writer, slot, dtype)
     fuses = op == "add" and dtype.kind == "f"
     if mask is not None and not fuses:
         nothing = ex.operations.constant(identity(op, dtype), dtype, lanes)
@@ -190,7 +193,7 @@ def accumulate(
     if mask is not None and fuses:
         # nothing comes between a product and its sum, which are one operation
         new = ex.operations.select(Value(mask, lanes), new, old, dtype)
-    ex.writer.line(f"store {kind} {new.ref}, ptr {place}")
+    set_slot(ex.writer, slot, dtype, new)
 
 
 def _factors(sums: Sums, index: Scalar, last: Vector) -> list[tuple[Scalar, Scalar]] | None:
@@ -252,8 +255,7 @@ def _reduce_together(
             product = ex.operations.apply("mul", dtype, [repeated, wide[right]], [dtype] * 2)
             accumulate(ex, slots[target], dtype, op, product)
     for target, op, _ in sums:
-        place, kind = slots[target][0], register_type(dtype, lanes)
-        total = Value(define(f"load {kind}, ptr {place}"), lanes)
+        total = read(ex.writer, slots[target], dtype)
         while total.lanes > count:
             total = halved(ex.operations, op, dtype, total)
         accumulate(ex, last.slots[target], dtype, op, total)

@@ -154,7 +154,9 @@ Special = Callable[..., str]
 
 
 def _where(to: Result, condition: str, x: str, y: str) -> str:
-    return to.define(f"select {to.mask} {condition}, {to.kind} {x}, {to.kind} {y}")
+    chosen = to.define(f"select {to.mask} {condition}, {to.kind} {x}, {to.kind} {y}")
+    to.writer.selections.add(chosen)
+    return chosen
 
 
 def _extremum(op: str) -> Special:

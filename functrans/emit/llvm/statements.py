@@ -27,6 +27,7 @@ from functrans.emit.llvm.parts import (
 )
 from functrans.emit.llvm.prefetch import fetch_ahead, fetch_results
 from functrans.emit.llvm.search import search, sought
+from functrans.emit.llvm.slots import Slot, new_slot, set_slot
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import Value, memory_type, register_type
 from functrans.emit.llvm.unrolling import has_many_sums, is_written_out, rounds
@@ -107,17 +108,16 @@ class Statements:
         """Values for locals; in a vector loop, with all lanes."""
         return [self.expressions.wide(node) for node in nodes]
 
-    def _declare(self, target: Scalar, lanes: int) -> str:
-        slot = self.writer.alloca(register_type(target.dtype, lanes))
-        self.expressions.slots[target] = (slot, lanes)
+    def _declare(self, target: Scalar, lanes: int) -> Slot:
+        slot = new_slot(self.writer, target.dtype, lanes)
+        self.expressions.slots[target] = slot
         vector = self.expressions.vector
         if vector is not None and lanes > 1:
             vector.factors.varying.add(target)
         return slot
 
     def _set(self, target: Scalar, value: Value) -> None:
-        slot, lanes = self.expressions.slots[target]
-        self.writer.line(f"store {register_type(target.dtype, lanes)} {value.ref}, ptr {slot}")
+        set_slot(self.writer, self.expressions.slots[target], target.dtype, value)
 
     def _bind(self, target: Scalar, value: Value) -> None:
         """Set a new local, which is a stack slot if it changes."""
@@ -372,14 +372,15 @@ class Statements:
             self._search(statement, condition)
             return
         sums = [*zip(statement.targets, statement.ops, statement.values, strict=True)]
-        slots = cleared(ex, sums, lanes)
+        slots = cleared(ex, sums, lanes, in_vector_loop=vector is not None)
         self._reduce_nest(statement, statement.loops, slots, lanes)
         if lanes == 1 or vector is not None:
             ex.slots.update(slots)
             if vector is not None:
                 vector.factors.varying.update(slots)
         else:
-            found = totals(ex.operations, statement, [slot for slot, _ in slots.values()], lanes)
+            places = [slot.place for slot in slots.values()]
+            found = totals(ex.operations, statement, places, lanes)
             for target, total in zip(statement.targets, found, strict=True):
                 self._bind(target, total)
         ex.forget_changing()

@@ -29,6 +29,9 @@ def write(ex: Expressions, statement: Store, value: Value) -> None:
     stride = 1 if vector is None else vector.factors.of_element(target, indices)
     if stride == 1:
         offset = ex.offset(target, indices, base=vector is not None)
+        if value.lanes > 1 and target in ex.changing and ex.writer.is_slow_if_masked(value.ref):
+            hidden = ex.writer.define(f'call i64 asm "", "=r,0"(i64 {offset.ref})')
+            offset = Value(hidden, 1)
         _write(ex, ex.pointer(target, offset), target, value)
     elif stride:
         _step(ex, ex.first_place(target, indices), stride, target, value)

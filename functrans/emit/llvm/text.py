@@ -106,6 +106,7 @@ class Writer:
         self.declarations: dict[str, str] = {}
         self.functions: dict[Any, str] = {}
         self.texts: list[str] = []
+        self.selections: set[str] = set()
         self.block = "entry"
         self._count = 0
 
@@ -128,6 +129,14 @@ class Writer:
         ref = "%" + self.name()
         self.lines.append(f"  {ref} = {right_hand_side}")
         return ref
+
+    def is_slow_if_masked(self, value: str) -> bool:
+        """Whether LLVM may make a masked store of one of this vector, which takes far longer.
+
+        It does if the vector is a selection of which one side was loaded from the same address.
+        Masks are vectors without AVX-512, and AMD's CPUs store by them in microcode.
+        """
+        return "pieces" in self.instructions and value in self.selections
 
     def reserve(self) -> int:
         """Reserve the position of a line that can only be written later (a phi)."""

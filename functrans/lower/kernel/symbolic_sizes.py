@@ -51,7 +51,7 @@ def parametrise(
     if nest.turns:
         places = {turn: size(len(sizes) + number) for number, turn in enumerate(nest.turns)}
         body = substituted(kernel.body, places, Simplifier())
-        kernel = replace(kernel, body=body, sizes=len(sizes) + len(places))
+        kernel = replace(kernel, body=body, sizes=len(sizes) + len(places), turns=len(places))
     return replace(kernel, team=nest.team, private=nest.private), buffers, sizes
 
 

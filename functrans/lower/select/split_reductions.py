@@ -10,8 +10,9 @@ long one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TypeVar
 
@@ -39,6 +40,8 @@ class Splitting(NamedTuple):
     # Long blocks of contiguous terms begin at multiples of this number, so that threads load
     # several terms at once. A few remaining terms are in no block.
     together: int = 1
+    # the rows that are added to sums at once, of which blocks have a multiple; or 0
+    rows_at_once: Callable[[Root, Target], int] = lambda root, target: 0
 
 
 def iterations(root: Root) -> int:
@@ -46,43 +49,68 @@ def iterations(root: Root) -> int:
     return prod(map(extent_of, root.loops))
 
 
-def _is_busy(root: Root, target: Target) -> bool:
+def on_cores(again: Set[Buffer] = frozenset()) -> Splitting:
+    """A few threads share the blocks, and each reads contiguous memory.
+
+    Given are the arrays that are summed again, by means of their sums.
+    """
+    return Splitting(
+        blocks=partial(_blocks, again=again),
+        is_busy=partial(_is_busy, again=again),
+        blocks_first=False,
+        rows_at_once=partial(_rows_at_once, again=again),
+    )
+
+
+def summed_again(roots: Iterable[Root]) -> set[Buffer]:
+    """The arrays that are reduced by means of their reductions, as for a variance."""
+    reduced: dict[Buffer, set[Buffer]] = {}  # by the value that they were reduced for
+    found: set[Buffer] = set()
+    for root in roots:
+        if isinstance(root, Elements):
+            before = set().union(*(reduced.get(each, ()) for each in root.loads))
+            again = set(root.loads) if root.folds else set()
+            found |= before & again
+            reduced[root.target] = before | again
+    return found
+
+
+def _is_busy(root: Root, _: int, target: Target, again: Set[Buffer]) -> bool:
     """Whether there are enough iterations for threads; fewer suffice if the folds are vectors."""
     limits = target[Reductions]
     fewest = limits.blocks if root.vectorises_folds(target) else limits.few_iterations + 1
-    return iterations(root) >= fewest and not _takes_rows(root, target)
+    return iterations(root) >= fewest and not _rows_at_once(root, target, again)
 
 
-def _takes_rows(root: Root, target: Target) -> bool:
-    """Whether whole rows of an array that is in no cache are added to each other."""
+def _rows_at_once(root: Root, target: Target, again: Set[Buffer]) -> int:
+    """How many whole rows of an array that is in no cache are added to sums at once; or 0."""
     limits, line, rows = target[Reductions], target.cache_line, _most_rows(root)
     if rows < limits.fewest_rows or not root.has_strided_folds(target):
-        return False
+        return 0
     operations = node_count(x for x in postorder(root.folds) if x.args)
     terms = iterations(root) * max(map(trip_count, root.folds))
 
-    def is_far(one: Buffer) -> bool:
+    def of_array(one: Buffer) -> int:
         row, whole = iterations(root) * one.dtype.itemsize, terms * one.dtype.itemsize
         whole = min(whole, one.nbytes)
-        is_near = whole < limits.from_memory and rows < limits.fewest_rows_near
-        is_wide = row >= limits.fewest_lines * line
-        return (
-            is_wide and not is_near and limits.rows_at_once(rows, row, whole, operations, line) > 0
-        )
+        stays = one in again and whole < limits.from_memory and rows < limits.fewest_rows_again
+        if stays or row < limits.fewest_lines * line:
+            return 0
+        return limits.rows_at_once(rows, row, whole, operations, line)
 
-    return any(map(is_far, root.loads))
-
-
-def _blocks_of_rows(rows: int, limits: Reductions) -> int:
-    """The number of blocks, if possible of a multiple of the rows that are added at once."""
-    for length in range(limits.most_steps, 0, -limits.rows_together):
-        blocks = -(-rows // length)
-        if -(-rows // blocks) == length:
-            return blocks
-    return -(-rows // limits.most_steps)
+    return max(map(of_array, root.loads), default=0)
 
 
-def _blocks(root: Root, target: Target) -> int:
+def _rows_of_block(rows: int, at_once: int, limits: Reductions) -> int:
+    """The number of rows that are added to the same sums, if possible with blocks for threads."""
+    if at_once == 1:
+        return limits.most_steps
+    fewest, most = limits.most_steps, at_once * limits.steps
+    length = min(max(-(-rows // limits.fewest_blocks), fewest), most)
+    return -(-length // at_once) * at_once
+
+
+def _blocks(root: Root, target: Target, again: Set[Buffer]) -> int:
     """The number of blocks, of all iterations together if vectors are along their terms.
 
     1 if a long reduction depends on another, and would not be split.
@@ -91,8 +119,9 @@ def _blocks(root: Root, target: Target) -> int:
     blocks = limits.blocks
     if root.vectorises_folds(target):
         blocks = max(blocks // max(iterations(root), 1), 1)
-    elif _takes_rows(root, target):
-        blocks = _blocks_of_rows(_most_rows(root), limits)
+    elif at_once := _rows_at_once(root, target, again):
+        rows = _most_rows(root)
+        blocks = -(-rows // _rows_of_block(rows, at_once, limits))
     for fold in root.folds:  # contiguous terms stay together
         *outer, last = (int(n.attribute) if n.op == "const" else 1 for n in fold.args[1:])
         if max(outer, default=0) >= limits.steps > last // blocks:
@@ -101,23 +130,18 @@ def _blocks(root: Root, target: Target) -> int:
     return 1 if any(trip_count(fold) >= blocks for fold in rest) else blocks
 
 
-ON_CORES = Splitting(
-    blocks=_blocks, is_busy=lambda root, _, target: _is_busy(root, target), blocks_first=False
-)
-"""A few threads share the blocks, and each reads contiguous memory."""
-
-
 def split_reductions(
     root: Root,
     loops: Callable[[Sequence[int]], tuple[Scalar, ...]],  # the indices of loops of given extents
     target: Target,
     simplify: Simplifier,
-    splitting: Splitting = ON_CORES,
+    splitting: Splitting | None = None,
 ) -> list[Root]:
     """The root, or a root of partial results and one that combines them."""
     if not isinstance(root, Elements):
         return [root]
     extents = [extent_of(loop) for loop in root.loops]
+    splitting = splitting or on_cores()
     blocks = splitting.blocks(root, target)
     if blocks == 1:
         return [root]
@@ -129,6 +153,7 @@ def split_reductions(
     shifted = dict(zip(root.loops, inner[1:], strict=True))
     first = splitting.blocks_first
     together = splitting.together if root.vectorises_folds(target) else 1
+    multiple = max(splitting.rows_at_once(root, target), 1)
 
     def element(position: Sequence[T], number: T) -> tuple[T, ...]:
         return (number, *position) if first else (*position, number)
@@ -140,23 +165,23 @@ def split_reductions(
     for dtype in dtypes:
         group = [fold for fold in folds if fold.dtype == dtype]
         shape = element((blocks, *extents), len(group))
-        partial = buffer(f"{root.target.name}_parts", dtype, shape)
+        parts = buffer(f"{root.target.name}_parts", dtype, shape)
         elements = []
         for number, fold in enumerate(group):
             # inner loops are renamed first: a block's index may be one that is in use
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
-            cut = _cut(moved, blocks, together)
+            cut = _cut(moved, blocks, together, multiple)
             blocked = _partial(moved, inner[0], cut)
             elements.append((element(inner, at), simplify(blocked)))
             block = index("block", blocks)
-            term = load(partial, element((block, *root.loops), at))
+            term = load(parts, element((block, *root.loops), at))
             op = fold.attribute[0]
             total = Scalar("fold", (term, const(blocks, INDEX)), dtype, (op, (block,)))
             rest = _rest(fold, cut)
             known[fold] = total if rest is None else combine_pairwise(op, [total, rest])
         axes = tuple(range(first, first + len(inner)))
-        new.append(Elements(partial, inner, axes, tuple(elements)))
+        new.append(Elements(parts, inner, axes, tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
@@ -196,7 +221,7 @@ _LARGEST_REST = 1 << 12
 """The most terms that a team sums in addition to the partial results."""
 
 
-def _cut(fold: Scalar, blocks: int, together: int) -> Cut:
+def _cut(fold: Scalar, blocks: int, together: int, multiple: int) -> Cut:
     extents = fold.args[1:]
     # the outermost one that is long enough, so that contiguous terms stay together
     axis = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= blocks)
@@ -204,7 +229,8 @@ def _cut(fold: Scalar, blocks: int, together: int) -> Cut:
     length = -(-extent // blocks)
     while together > 1 and 16 * together > length:
         together //= 2
-    length = -(-length // together) * together
+    multiple = max(together, multiple)
+    length = -(-length // multiple) * multiple
     inside = prod(
         int(n.attribute) if n.op == "const" else _LARGEST_REST + 1
         for i, n in enumerate(extents)

@@ -16,10 +16,10 @@ X, W, Y = buffer("x", F8, (N,)), buffer("w", F8, (N,)), buffer("y", F8, (N,))
 AT, ALL = index("i", N), const(N, INDEX)
 
 
-def kernel(value, stop=ALL, target=Y):
-    """A vector loop of at least one iteration, if its extent is known."""
+def kernel(value, stop=ALL, target=Y, turns=0):
+    """A vector loop, which may have no iteration if its stop counts turns of the program."""
     loop = For(AT, ZERO, stop, (Store(target, (AT,), value),), lanes=4)
-    return Kernel((X, W, Y), 1, (loop,), ())
+    return Kernel((X, W, Y), 1, (loop,), (), turns=turns)
 
 
 def loads_in_front(made, rounds=True):
@@ -49,8 +49,14 @@ def test_they_are_loaded_once(count, rounds, most):
 
 
 FIRST = load(W, (ZERO,))
+
+
+def test_an_extent_that_is_an_argument_is_not_zero():
+    assert loads_in_front(kernel(load(X, (AT,)) * FIRST, stop=size(0))) == 1
+
+
 STAYS = {
-    "the loop may have no iteration": kernel(load(X, (AT,)) * FIRST, stop=size(0)),
+    "the loop may have no iteration": kernel(load(X, (AT,)) * FIRST, stop=size(0), turns=1),
     "a branch may not need it": kernel(guard(load(X, (AT,)) < 0.0, FIRST * 2.0, load(X, (AT,)))),
     "the loop changes it": kernel(load(X, (AT,)) * FIRST, target=W),
 }

@@ -23,6 +23,7 @@ from functrans.loop.statements import (
     size,
 )
 from functrans.run.code import native
+from functrans.run.code.machine import Machine
 from tests.emit.test_statements import by_llvm
 
 F8 = np.dtype(float)
@@ -30,6 +31,7 @@ N, ZERO, ONE = size(0), const(0, INDEX), const(1, INDEX)
 X, Y = buffer("x", F8, (N,)), buffer("y", F8, (N,))
 P = buffer("p", INDEX, (N,))
 K = index("k")
+AVX2 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32)
 
 
 def text(*body, buffers=(X, Y), scratch=()):
@@ -410,3 +412,36 @@ def test_a_loop_that_ends_before_its_first_poll_has_no_strips(stop, polls):
 def test_a_loop_without_iterations_is_not_written():
     nothing = For(K, const(3, INDEX), const(3, INDEX), (Store(Y, (K,), load(X, (K,))),))
     assert "loop" not in text(nothing)
+
+
+SELECTIONS = {
+    "where": lambda old, new: where(new > 0.5, new, old),
+    "maximum": maximum,
+    "both arms": lambda old, new: where(new > 0.5, new, where(new < -1.0, old, -old)),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_selection_in_place_is_stored_as_a_whole(dtype, name, monkeypatch):
+    """LLVM makes a masked store of it where one side is what was there, which is slow on AMD."""
+    x, y = (buffer(each, np.dtype(dtype), (N,)) for each in "xy")
+    value = SELECTIONS[name](load(y, (K,)), load(x, (K,)))
+    stores = [Store(y, (K,), value)]
+    if name == "maximum":
+        stores.append(Store(y, (K,), load(x, (K,)), op="max"))
+    for each in stores:
+        kernel = Kernel((x, y), 1, (For(K, ZERO, N, (each,), lanes=8, repeatable=True),))
+        monkeypatch.setattr(native.machine, "current", lambda: AVX2)
+        code = native.assembly(emit(kernel, AVX2.instructions))
+        monkeypatch.undo()
+        assert "vmaskmov" not in code
+        old, new = np.random.default_rng(0).normal(size=(2, 37)).astype(dtype)
+        found = old.copy()
+        by_llvm(kernel, [new, found], (37,), instructions={"pieces"})
+        wanted = {
+            "where": np.where(new > 0.5, new, old),
+            "maximum": np.maximum(new, old),
+            "both arms": np.where(new > 0.5, new, np.where(new < -1.0, old, -old)),
+        }
+        np.testing.assert_array_equal(found, wanted[name])

@@ -71,3 +71,22 @@ def test_in_a_program():
     total, largest = compiled(x)
     np.testing.assert_allclose(total, x.sum(0), rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(largest, np.nanmax(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks"), [(256, 8), (300, 8), (1000, 8), (1024, 8), (1025, 9), (5000, 40)]
+)
+def test_blocks_are_multiples_of_the_rows_that_are_added_at_once(rows, blocks):
+    """At least eight, and of at most 128 rows, so that few sums are stored."""
+    x = RNG.standard_normal((rows, 2600)).astype(np.float32)
+    compiled = jit(lambda x: x.sum(0))
+    assert f"t0_parts: float32[{blocks}, 2600, 1]" in compiled.lower(x).schedule()
+    np.testing.assert_allclose(compiled(x), x.sum(0, dtype=float), rtol=1e-4, atol=1e-3)
+
+
+def test_few_rows_that_are_read_again_stay_in_the_cache():
+    """As for a variance, but only if they come from a cache, and not from memory."""
+    x = RNG.standard_normal((400, 1000))
+    assert "parts" in jit(lambda x: x.sum(0)).lower(x).schedule()
+    assert "parts" not in jit(lambda x: x.var(0)).lower(x).schedule()
+    assert "parts" in jit(lambda x: x.var(0)).lower(np.resize(x, (600, 1000))).schedule()

@@ -131,7 +131,7 @@ def test_rows_from_memory_are_in_blocks():
     (i,) = loops((1000,))
     value = fold("add", (3200,), lambda k: load(x, (k, i)))
     partial, last = cut(root(y, (i,), value), loops)
-    assert (extents(partial), extents(last)) == ([100, 1000], [1000])
+    assert (extents(partial), extents(last)) == ([25, 1000], [1000])
 
 
 @pytest.mark.parametrize(
