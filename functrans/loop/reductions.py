@@ -55,6 +55,10 @@ class Reductions(NamedTuple):
     fewest_lines_far: int = 96
     """The same for arrays from memory: of shorter rows, several are on each page, and hardware
     prefetches them best one by one."""
+    rows_jammed: int = 4
+    """The rows that are reduced at once, if they share an operand or come from memory."""
+    shortest_jammed: int = 24
+    """The shortest of these rows."""
     most_columns: int = 1 << 62
     """This many sums over rows are never split: inside a loop on a grid, where each thread of a
     team computes one of them, and additional threads share their terms

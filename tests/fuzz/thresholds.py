@@ -26,6 +26,10 @@ LOW = {
         "fewest_lines": (1, 16),
         "rows_together": (2, 8),
         "fewest_lines_together": (1, 32),
+        "fewest_lines_far": (1, 96),
+        "fewest_blocks": (2, 8),
+        "rows_jammed": (2, 4),
+        "shortest_jammed": (2, 24),
     },
     "fusion": {
         "largest_nest": (30, 6000),

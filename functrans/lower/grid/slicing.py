@@ -26,8 +26,8 @@ from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import Body, locals_in, walk
 from functrans.lower.grid.dealing import deal, extent, is_from_zero, perfect, terms
-from functrans.lower.grid.unroll_and_jam import Jam
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
+from functrans.lower.nest.unroll_and_jam import Jam
 from functrans.records import NamedTuple
 
 Key = tuple[int, np.dtype[np.generic], tuple[int, int]]

@@ -215,7 +215,7 @@ def software_pipelining(draft: Draft) -> Draft:
 def strip_mining(draft: Draft) -> Draft:
     """Strip-mine loops over neighbouring elements, so that each thread processes 16 bytes of them.
 
-    `grid/strip_mining.py`, with `grid/unroll_and_jam.py`.
+    `grid/strip_mining.py`, with `nest/unroll_and_jam.py`.
 
     Expects steps.
     Leaves steps with adjacent loads of neighbouring elements in their statements.

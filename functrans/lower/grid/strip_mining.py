@@ -1,8 +1,8 @@
 """Strip mining: a thread executes several adjacent iterations, with wide loads.
 
 Expects a step. Leaves one whose loops over adjacent elements are in strips: each thread executes a
-strip of 16 bytes of the widest array, statement by statement (`unroll_and_jam.py`), so that its
-loads and stores are adjacent in the code, where the printer merges them. A thread with few loads
+strip of 16 bytes of the widest array, statement by statement (`nest/unroll_and_jam.py`), so that
+its loads and stores are adjacent in the code, where the printer merges them. A thread with few loads
 executes several strips, a block's width apart, so that enough loads are in flight. The remainder of
 an array is processed element by element. Extents that must be multiples of strips are written as
 products, from which the alignment follows.
@@ -36,7 +36,7 @@ from functrans.loop.walk import Access, Body, accesses, buffers_of, walk, with_b
 from functrans.lower.grid.contiguity import WIDEST, is_alike, is_apart, is_by_data, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt, values_of, work_of
 from functrans.lower.grid.sizes import Sizes, called, with_products
-from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
+from functrans.lower.nest.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 
 NONE: frozenset[Buffer] = frozenset()

@@ -43,8 +43,8 @@ from functrans.lower.grid.contiguity import WIDEST, neighbours, reads_back, stri
 from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
-from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.nest.linearisation import quotient_and_rest
+from functrans.lower.nest.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 from functrans.records import NamedTuple
 

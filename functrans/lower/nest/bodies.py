@@ -37,6 +37,7 @@ from functrans.loop.walk import loaded, stored, with_bodies
 from functrans.lower.nest.fission import distribute, is_worth_sharing, mark_parallel
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
+from functrans.lower.nest.row_jamming import several_rows
 from functrans.lower.nest.row_sums import row_by_row, takes_rows
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
@@ -309,6 +310,8 @@ class NestBuilder:
             inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
+        if "tile" in self.target.stages:
+            inner = several_rows(inner, self.target)
         if outermost or self.target.lanes_are_threads:
             # on a grid, all loops may be divided among threads
             inner = mark_parallel(inner, self.target.parallel_loops)

@@ -6,7 +6,7 @@ from functrans.loop.nodes import ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Store, buffer, load
-from functrans.lower.grid.unroll_and_jam import Jam
+from functrans.lower.nest.unroll_and_jam import Jam
 
 
 def test_stores_that_are_atomic_stay_so():
