@@ -27,7 +27,7 @@ import numpy as np
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.horizontal import halved
 from functrans.emit.llvm.memory import Frame, Vector, stays
-from functrans.emit.llvm.slots import Slot, combine_held, new_slot, read, set_slot
+from functrans.emit.llvm.slots import LOGICAL, Slot, combine_held, new_slot, read, set_slot
 from functrans.emit.llvm.store import stored_value, write
 from functrans.emit.llvm.text import Value, register_type
 from functrans.emit.llvm.unrolling import Loop, has_many_sums
@@ -156,7 +156,7 @@ def cleared(ex: Expressions, sums: Sums, lanes: int, in_vector_loop: bool = True
     slots = {}
     for target, op, value in sums:
         nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
-        carried = value if in_vector_loop and op in ("and", "or") else None
+        carried = value if in_vector_loop and op in LOGICAL else None
         slots[target] = new_slot(ex.writer, target.dtype, lanes, carried)
         set_slot(ex.writer, slots[target], target.dtype, nothing)
     return slots

@@ -15,6 +15,11 @@ from functrans.emit.llvm.text import BOOL, Value, Writer, memory_type, register_
 from functrans.loop.scalar import Scalar, postorder
 from functrans.records import NamedTuple
 
+LOGICAL = {
+    "or": "or", "max": "or", "add": "or", "and": "and", "min": "and", "mul": "and", "xor": "xor"
+}  # fmt: skip
+"""What combines conditions, as an operation on bits."""
+
 
 class Slot(NamedTuple):
     """The place of a number, or of a vector of them, on the stack."""
@@ -58,5 +63,5 @@ def combine_held(writer: Writer, slot: Slot, op: str, conditions: Value) -> None
     kind = register_type(BOOL, slot.lanes)
     term = writer.define(f"sext {kind} {conditions.ref} to {slot.held}")
     before = writer.define(f"load {slot.held}, ptr {slot.place}")
-    both = writer.define(f"{op} {slot.held} {before}, {term}")
+    both = writer.define(f"{LOGICAL[op]} {slot.held} {before}, {term}")
     writer.line(f"store {slot.held} {both}, ptr {slot.place}")

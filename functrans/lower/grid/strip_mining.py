@@ -1,8 +1,8 @@
 """Strip mining: a thread executes several adjacent iterations, with wide loads.
 
 Expects a step. Leaves one whose loops over adjacent elements are in strips: each thread executes a
-strip of 16 bytes of the widest array, statement by statement (`nest/unroll_and_jam.py`), so that
-its loads and stores are adjacent in the code, where the printer merges them. A thread with few loads
+strip of 16 bytes of the widest array, statement by statement (`unroll_and_jam.py`), so that its
+loads and stores are adjacent in the code, where the printer merges them. A thread with few loads
 executes several strips, a block's width apart, so that enough loads are in flight. The remainder of
 an array is processed element by element. Extents that must be multiples of strips are written as
 products, from which the alignment follows.

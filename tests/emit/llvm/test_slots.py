@@ -26,7 +26,9 @@ def columns(op, dtype, direct=False):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.int8, np.bool_])
-@pytest.mark.parametrize(("op", "numpy"), [("or", np.any), ("and", np.all)])
+@pytest.mark.parametrize(
+    ("op", "numpy"), [("or", np.any), ("and", np.all), ("max", np.any), ("min", np.all)]
+)
 def test_they_are_as_wide_as_what_is_compared(op, numpy, dtype):
     kernel = columns(op, dtype, direct=dtype == np.bool_)
     held = f"alloca <{LANES} x i{8 * np.dtype(dtype).itemsize}>"
