@@ -18,6 +18,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Let, Reduce, Store
 from functrans.loop.target import Target
+from functrans.loop.walk import expressions
 from functrans.lower.nest.unroll_and_jam import Jam
 from functrans.lower.nest.vectors import widths
 
@@ -31,6 +32,10 @@ def several_rows(loop: For, target: Target) -> For:
     terms = _innermost(row)
     is_plain = all(isinstance(each, (Let, Store)) for each in others)
     if not is_plain or terms is None or not _is_worthwhile(terms, loop.index, target):
+        return loop
+    # the code of what follows is repeated for each row
+    after = postorder([x for each in others for x in expressions(each)])
+    if node_count(x for x in after if x.args) > _extent(terms):
         return loop
     count, lanes = _rows_and_lanes(row, terms, target)
     if count == 1 or rows < 2 * count:

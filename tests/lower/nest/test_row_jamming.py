@@ -1,5 +1,7 @@
 """Rows that are reduced several at once, by hand and in whole programs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,14 @@ def test_in_programs(rows, columns, dtype, monkeypatch):
     np.testing.assert_allclose(curved, np.tanh(a @ b * 0.1 + a.sum(1)), rtol=rtol, atol=rtol)
     if rows:
         assert found[0] == found[-1] and curved[0] == curved[-1]
+
+
+@pytest.mark.parametrize(("columns", "is_jammed"), [(64, False), (300, True)])
+def test_long_code_after_short_rows_is_not_repeated(columns, is_jammed):
+    loop, *_ = products(40, columns)
+    row, stored = loop.body
+    value = stored.value
+    for _ in range(50):
+        value = value * value + 1.0
+    loop = replace(loop, body=(row, replace(stored, value=value)))
+    assert (done_by(several_rows, loop, target=AVX2) is not loop) is is_jammed
