@@ -156,6 +156,8 @@ def _of_dtype(numpys: Function) -> Function:
     """The substitute of a dtype, which converts when it is called."""
 
     def substitute(*args: Any) -> Any:
+        if len(args) == 2 and np.dtype(numpys).kind == "c" and any(map(loses, args)):
+            args = (scalar_math.of_parts(*args),)
         if len(args) == 1 and loses(args[0]):
             return protocols.strengthened(_array(args[0], dtype=numpys))
         return numpys(*args)
