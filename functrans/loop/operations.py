@@ -151,7 +151,8 @@ class _Operations:
     def __call__(self, roots: Sequence[Scalar]) -> int:
         """The operations that are not known yet."""
         self._weigh(roots)
-        total = self._outside(roots, 1, scopes := [])
+        scopes: list[_Inner | int] = []
+        total = self._outside(roots, 1, scopes)
         while scopes:  # iterative, since branches nest as deep as an array has parts
             scope = scopes.pop()
             if isinstance(scope, int):
@@ -161,9 +162,7 @@ class _Operations:
             total += self._outside(*scope, scopes)
         return total
 
-    def _outside(
-        self, roots: Sequence[Scalar], times: int, scopes: list[_Inner | int]
-    ) -> int:
+    def _outside(self, roots: Sequence[Scalar], times: int, scopes: list[_Inner | int]) -> int:
         """The operations outside of branches and folds, ``times`` each; what is in these waits."""
         own, known = self.own, self.known
         total = 0

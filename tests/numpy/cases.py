@@ -89,8 +89,8 @@ SHAPES = [
     *each(
         [
             "np.reshape(a, (4, 6))", "np.reshape(a, -1)", "np.reshape(a, (2, -1), order='F')",
-            "np.reshape(a, np.array([2, -1, 2]))", "np.reshape(a, (-7, 4))", "np.resize(a, np.array([5, 5]))",
-            "np.broadcast_to(a, np.array([2, *a.shape]))",
+            "np.reshape(a, np.array([2, -1, 2]))", "np.reshape(a, (-7, 4))",
+            "np.resize(a, np.array([5, 5]))", "np.broadcast_to(a, np.array([2, *a.shape]))",
             "np.ravel(a)", "np.ravel(a, order='F')", "np.transpose(a)",
             "np.transpose(a, (1, 2, 0))", "np.permute_dims(a, (2, 0, 1))",
             "np.matrix_transpose(a)", "np.swapaxes(a, 0, -1)", "np.moveaxis(a, 0, 2)",
