@@ -120,6 +120,10 @@ def _counted(body: tuple[Statement, ...], sizes: tuple[int, ...]) -> int:
     return int(_Tally(body, sizes).body(body, At({}, 1)))
 
 
+_Inner = tuple[Sequence[Scalar], int]
+"""The expressions of an arm or a fold's step, and how often they are computed."""
+
+
 class _Operations:
     """Counts the operations of expressions, each once in a scope."""
 
@@ -137,12 +141,29 @@ class _Operations:
         """A branch or a step: what is computed in it is not available outside."""
         before = len(self.order)
         yield
+        self._forget(before)
+
+    def _forget(self, before: int) -> None:
+        """Forget what was computed later than the first ``before`` values."""
         self.known.difference_update(self.order[before:])
         del self.order[before:]
 
     def __call__(self, roots: Sequence[Scalar]) -> int:
         """The operations that are not known yet."""
         self._weigh(roots)
+        scopes: list[_Inner | int] = []
+        total = self._outside(roots, 1, scopes)
+        while scopes:  # iterative, since branches nest as deep as an array has parts
+            scope = scopes.pop()
+            if isinstance(scope, int):
+                self._forget(scope)
+                continue
+            scopes.append(len(self.order))
+            total += self._outside(*scope, scopes)
+        return total
+
+    def _outside(self, roots: Sequence[Scalar], times: int, scopes: list[_Inner | int]) -> int:
+        """The operations outside of branches and folds, ``times`` each; what is in these waits."""
         own, known = self.own, self.known
         total = 0
         inner: list[Scalar] = []
@@ -163,15 +184,12 @@ class _Operations:
                 stack += node.args
         for node in inner:
             if node.op == "guard":
-                total += sum(self._inside([arm]) for arm in node.args[1:])
+                scopes += [((arm,), times) for arm in node.args[1:]]
             else:
                 steps = prod(i.attribute[2] or 1 for i in node.attribute[1])
-                total += steps * (self._inside(node.args[:1]) + 1)
-        return total
-
-    def _inside(self, roots: Sequence[Scalar]) -> int:
-        with self.scope():
-            return self(roots)
+                total += steps
+                scopes.append((node.args[:1], times * steps))
+        return total * times
 
     def _weigh(self, roots: Sequence[Scalar]) -> None:
         for node in postorder(roots, known=self.of_data):

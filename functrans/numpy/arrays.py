@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Literal
@@ -15,7 +15,7 @@ from functrans.ir.types import Shape, is_inexact
 from functrans.ops.arrays.promotion import dtype_key, result_type
 from functrans.ops.arrays.shape import asarray, in_dtype
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
-from functrans.ops.indexing.views import copy
+from functrans.ops.indexing.views import axes_in_order, copy
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.dtypes import dtype_of
@@ -134,11 +134,9 @@ def axes_of(axis: Any, ndim: int) -> Axes:
     """Sorted nonnegative axis indices; all axes for None."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Tracer):
-        axis = axis.__index__()
-    if isinstance(axis, int) and 0 <= axis < ndim:
+    if type(axis) is int and 0 <= axis < ndim:
         return (axis,)
-    return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    return tuple(sorted(axes_in_order(axis, ndim)))
 
 
 def shape_of(shape: Any) -> Shape:

@@ -105,12 +105,11 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) 
 
 
 @answers(np.arange, creates=True)
-def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+def arange(*args: Any, **kwargs: Any) -> Any:
     """Evenly spaced numbers; the bounds must be known during tracing."""
-    bounds = [start_or_stop] if stop is None else [start_or_stop, stop]
-    numbers: list[Any] = [_number(bound) for bound in bounds]
     make: Any = np.arange  # its type has an overload for each kind of number
-    row = make(*numbers, step=_number(step), dtype=dtype)
+    kwargs = {name: _number(x) for name, x in kwargs.items() if name != "like"}
+    row = make(*map(_number, args), **kwargs)
     return arrays.duplicate(arrays.constant(row))
 
 

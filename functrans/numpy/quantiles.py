@@ -10,7 +10,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_bfloat16, is_complex, is_float
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact, known, operand
 from functrans.numpy.define import answers
 from functrans.numpy.reductions import any, mean, restored, weights_along
 from functrans.ops.arrays.promotion import dtype_key
@@ -321,7 +321,7 @@ def _of_levels(
         a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False,
         weights: Any = None,
     ) -> Any:  # fmt: skip
-        x = array(a)
+        x, q = array(a), operand(q)
         levels = _levels(q, whole, x.dtype)
         if weights is not None:
             return _weighted(x, levels, axis, method, keepdims, weights, compute is _of_numbers)

@@ -12,7 +12,6 @@ from math import prod as product_of
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
@@ -25,6 +24,7 @@ from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.elementwise.complex_numbers import imag as imag_part
 from functrans.ops.elementwise.complex_numbers import real as real_part
 from functrans.ops.elementwise.power import sqrt
+from functrans.ops.indexing.views import axes_in_order
 from functrans.ops.reductions import reduce
 from functrans.ops.reductions.cumulative import cumprod as cumprod_p
 from functrans.ops.reductions.cumulative import cumsum as cumsum_p
@@ -397,7 +397,7 @@ def weights_along(weights: Any, x: Any, axis: Any) -> Any:
     """Reshape weights of some axes to broadcast to the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    axes = normalize_axis_tuple(axis, x.ndim)  # in the order of the weights' own
+    axes = axes_in_order(axis, x.ndim)  # of the weights' own
     if weights.shape != tuple(x.shape[i] for i in axes):
         raise ShapeError(
             f"weights of shape {weights.shape} for axes {axes} of an array of shape {x.shape}"

@@ -18,6 +18,7 @@ from functrans.lazily import Made
 from functrans.numpy.arrays import known
 from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.numbers import as_number
+from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.trace import protocols
 from functrans.trace.operators import python_bool
 from functrans.trace.replacement import OF_MATH
@@ -113,9 +114,14 @@ def _polar(z: Any) -> Any:
 def _rect(r: Any, phi: Any) -> Any:
     if not _is_traced_number(r) and not _is_traced_number(phi):
         return cmath.rect(r, phi)
-    return r * _complex(_substitute(math, "cos", "cos")(phi)) + r * (
-        1j * _substitute(math, "sin", "sin")(phi)
-    )
+    return of_parts(*(r * _substitute(math, name, name)(phi) for name in ("cos", "sin")))
+
+
+def of_parts(real: Any = 0.0, imag: Any = 0.0) -> Any:
+    """``complex(real, imag)``; arithmetic would lose infinities and the signs of zeros."""
+    if np.iscomplexobj(real) or np.iscomplexobj(imag):
+        return real + 1j * imag
+    return as_number(complex_p(_real(real), _real(imag)), dtype=_COMPLEX)
 
 
 _OWN = {
@@ -144,10 +150,13 @@ class _OfTraced(type):
     kind: type
     kinds: str
 
-    def __call__(cls, *given: Any) -> Any:
-        if len(given) == 1 and _is_traced_number(given[0], cls.kinds):
-            return as_number(given[0], dtype=np.dtype(cls.kind))
-        return cls.kind(*given)
+    def __call__(cls, *given: Any, **parts: Any) -> Any:
+        if any(_is_traced_number(x, cls.kinds) for x in (*given, *parts.values())):
+            if len(given) == 1 and not parts:
+                return as_number(given[0], dtype=np.dtype(cls.kind))
+            if cls.kind is complex:
+                return of_parts(*given, **parts)
+        return cls.kind(*given, **parts)
 
     def __getattr__(cls, name: str) -> Any:
         return getattr(cls.kind, name)

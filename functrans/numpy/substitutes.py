@@ -156,6 +156,8 @@ def _of_dtype(numpys: Function) -> Function:
     """The substitute of a dtype, which converts when it is called."""
 
     def substitute(*args: Any) -> Any:
+        if len(args) == 2 and numpys in _COMPLEX and any(map(loses, args)):
+            args = (scalar_math.of_parts(*args),)
         if len(args) == 1 and loses(args[0]):
             return protocols.strengthened(_array(args[0], dtype=numpys))
         return numpys(*args)
@@ -168,6 +170,7 @@ _CONVERSIONS = (
     np.asarray_chkfinite,
 )  # fmt: skip
 _DTYPES = {t for t in np.sctypeDict.values() if is_supported(np.dtype(t))}
+_COMPLEX = (np.complex64, np.complex128)
 _OBJECTS = ("r_", "c_", "mgrid", "ogrid")
 _QUESTIONS = ("isscalar", "ndenumerate")
 _array = lazy("functrans.numpy.creation:array")

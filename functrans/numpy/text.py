@@ -10,6 +10,7 @@ import numpy as np
 from functrans.numpy.arrays import array, known
 from functrans.numpy.creation import asarray
 from functrans.numpy.define import answers, needed
+from functrans.trace.delegation import own
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -69,7 +70,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 def isscalar(element: Any) -> bool:
     """Whether a value is a scalar; a traced value without axes is one."""
-    return element.ndim == 0 if isinstance(element, Tracer) else np.isscalar(element)
+    return element.ndim == 0 if isinstance(element, Tracer) else own(np.isscalar)(element)
 
 
 class ndenumerate:

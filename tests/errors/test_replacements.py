@@ -85,6 +85,9 @@ INSTEAD = {
     "np.random.rand(i)": SHAPES,
     "x.reshape(i - 1, -1)": SHAPES,
     "(x * TABLE).reshape(i, -1)": SHAPES,
+    "np.expand_dims(x * TABLE, i)": SHAPES,
+    "np.flip(x * TABLE, i - 2)": SHAPES,
+    "np.moveaxis(x * TABLE, 0, i - 2)": SHAPES,
     "np.sin(x * TABLE).sum(axis=i - 2)": SHAPES,
     "[x] * i": "The length of a list must be known: " + STATIC,
     "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "

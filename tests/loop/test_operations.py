@@ -44,6 +44,13 @@ def test_expressions(roots, number):
     assert operations(roots) == number
 
 
+def test_branches_nest_as_deep_as_an_array_has_parts():
+    value = V
+    for k in range(2000):
+        value = guard(P < k, V * float(k), value)
+    assert operations([value]) == 2000 + 2000
+
+
 @pytest.mark.parametrize(
     ("body", "number"),
     [

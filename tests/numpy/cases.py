@@ -89,8 +89,8 @@ SHAPES = [
     *each(
         [
             "np.reshape(a, (4, 6))", "np.reshape(a, -1)", "np.reshape(a, (2, -1), order='F')",
-            "np.reshape(a, np.array([2, -1, 2]))", "np.resize(a, np.array([5, 5]))",
-            "np.broadcast_to(a, np.array([2, *a.shape]))",
+            "np.reshape(a, np.array([2, -1, 2]))", "np.reshape(a, (-7, 4))",
+            "np.resize(a, np.array([5, 5]))", "np.broadcast_to(a, np.array([2, *a.shape]))",
             "np.ravel(a)", "np.ravel(a, order='F')", "np.transpose(a)",
             "np.transpose(a, (1, 2, 0))", "np.permute_dims(a, (2, 0, 1))",
             "np.matrix_transpose(a)", "np.swapaxes(a, 0, -1)", "np.moveaxis(a, 0, 2)",
@@ -168,6 +168,7 @@ CREATION = each(
         "np.zeros(3, like=a)", "np.ones((2, 2), dtype=np.float32, like=a)",
         "np.full(3, 7, like=a)", "np.full((2, 5), a, like=a)", "np.eye(3, k=1, like=a)",
         "np.identity(2, like=a)", "np.tri(3, like=a)", "np.arange(2, 9, 3, like=a)",
+        "np.arange(2, 9, 3, np.float32, like=a)", "np.arange(stop=9, start=2, like=a)",
         "np.eye(2, 3, k=10**30, like=a)", "np.tri(3, k=-2**62, like=a)",
         "np.linspace(a, 2.0, 4)", "np.linspace(a[0], a[1], 4, endpoint=False)",
         "np.linspace(a, a + 1, 3, axis=-1)", "np.linspace(a[0], 1.0, 4, retstep=True)",

@@ -74,6 +74,10 @@ def test_functions_that_make_arrays_of_numbers_and_others(function):
     np.testing.assert_allclose(jit(function)(2.5), expected, rtol=1e-6)
 
 
+def test_a_sequence_of_numbers_is_no_scalar():
+    assert jit(lambda x: 2 * x if np.isscalar((x,)) else x)(3.0) == 3.0
+
+
 def test_a_rounded_integer_does_not_wrap():
     assert jit(lambda x: round(x) + 100)(np.int8(100)) == 200
 

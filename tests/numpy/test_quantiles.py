@@ -75,6 +75,8 @@ def test_a_level_is_an_argument_like_others():
         vmap(np.quantile, (None, 0))(x, LEVELS[3]), np.quantile(x, LEVELS[3])
     )
     testing.check_grads(lambda q: np.quantile(x, q), (0.33,), order=1)
+    found = jit(lambda q: np.quantile(x, [q, 0.5]))(0.3)
+    np.testing.assert_allclose(found, np.quantile(x, [0.3, 0.5]))
     ordered = np.sort(x)
     assert grad(np.quantile, argnums=1)(x, 0.33) == pytest.approx(4 * (ordered[2] - ordered[1]))
 

@@ -10,7 +10,7 @@ import pytest
 
 from functrans import grad, jit, jvp, vmap
 from functrans.errors import TracerBoolError, TracerConversionError
-from functrans.numpy.scalar_math import substitutes
+from functrans.numpy.scalar_math import Complex, substitutes
 
 OF_TWO = ("atan2", "copysign", "fmod", "hypot", "isclose", "nextafter", "pow")
 TRUTHS = ("isclose", "isfinite", "isinf", "isnan")
@@ -138,3 +138,20 @@ def test_close_is_a_bool_of_python():
         return math.isclose(a, b) + math.isclose(b, b)
 
     assert jit(close)(1.0, 1.0) == jvp(close, (1.0, 1.0), (1.0, 1.0))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("r", "phi"), [(1.0, -0.0), (-2.0, -0.0), (-0.0, 0.0), (0.0, math.pi), (math.inf, 1.0)]
+)
+def test_parts_keep_infinities_and_the_signs_of_zeros(r, phi):
+    found = jit(lambda r, phi: (cmath.rect(r, phi), np.complex64(r, phi), Complex(r, phi)))(r, phi)
+    made = cmath.rect(r, phi), np.complex64(r, phi), complex(r, phi)
+    for one, other in zip(found, made, strict=True):
+        assert one.dtype == np.asarray(other).dtype
+        assert str(complex(one)) == str(complex(other))
+
+
+def test_complex_in_the_code_of_packages():
+    assert jit(lambda x: Complex(imag=x))(2.0) == 2j
+    assert jit(lambda x: Complex(1j, x))(2j) == complex(1j, 2j)
+    assert grad(lambda x: abs(Complex(x, 4.0)))(3.0) == pytest.approx(0.6)

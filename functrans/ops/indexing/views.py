@@ -41,6 +41,13 @@ def _as_view(
 # -- the order of axes -----------------------------------------------------------------------------
 
 
+def axes_in_order(axis: Any, ndim: int, name: str | None = None) -> tuple[int, ...]:
+    """Nonnegative axis indices, in the order given."""
+    if isinstance(axis, Tracer):
+        axis = axis.__index__()  # NumPy's function would replace the error message
+    return tuple(normalize_axis_tuple(axis, ndim, name))
+
+
 def permuted(x: Any, permutation: Sequence[int], operation: str = "transpose") -> Any:
     """``x`` with its axes in another order."""
     forward = tuple(permutation)
@@ -60,7 +67,7 @@ def transpose(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     axes = axes if isinstance(axes, Sequence) else np.atleast_1d(axes).tolist()
     if len(axes) != x.ndim:
         raise ShapeError(f"axes {tuple(axes)} don't match an array of shape {x.shape}")
-    return permuted(x, normalize_axis_tuple(axes, x.ndim))
+    return permuted(x, axes_in_order(axes, x.ndim))
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
@@ -73,8 +80,8 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """``x`` with some axes moved to other positions; the others keep their order."""
-    sources = normalize_axis_tuple(source, x.ndim, "source")
-    destinations = normalize_axis_tuple(destination, x.ndim, "destination")
+    sources = axes_in_order(source, x.ndim, "source")
+    destinations = axes_in_order(destination, x.ndim, "destination")
     if len(sources) != len(destinations):
         raise ValueError(
             "`source` and `destination` arguments must have the same number of elements"
@@ -151,8 +158,8 @@ def _sizes(shape: Any) -> tuple[Any, ...]:
 
 
 def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
-    """A requested shape, with -1 replaced by the extent that it stands for."""
-    sizes = [operator.index(n) for n in shape]
+    """A requested shape, with -1 (or any negative number, as in NumPy) replaced by the rest."""
+    sizes = [max(operator.index(n), -1) for n in shape]
     rest = prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
         sizes[sizes.index(-1)] = x.size // rest
@@ -190,7 +197,7 @@ def squeeze(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     if axis is None:
         axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
     else:
-        axes = normalize_axis_tuple(axis, x.ndim)
+        axes = axes_in_order(axis, x.ndim)
     if any(x.shape[i] != 1 for i in axes):
         raise ShapeError(
             f"cannot select an axis to squeeze out which has size not equal to one: axis {axis} of "
@@ -202,7 +209,7 @@ def squeeze(x: Any, axis: int | Sequence[int] | None = None) -> Any:
 def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
     """``x`` with new axes of size 1 at the given positions of the result."""
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    axes = normalize_axis_tuple(axis, ndim)
+    axes = axes_in_order(axis, ndim)
     return reshaped(x, expand_axes_of(x.shape, axes), "expand_dims")
 
 
@@ -227,7 +234,7 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
 
 def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     """``x`` backwards along some axes, or all."""
-    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    axes = range(x.ndim) if axis is None else axes_in_order(axis, x.ndim)
     backwards = slice(None, None, -1)
     index = tuple(backwards if i in axes else slice(None) for i in range(x.ndim))
     return getitem(x, (*index, ...))
