@@ -10,6 +10,7 @@ from math import prod
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Column, Kernel
+from functrans.loop.walk import loaded, stored
 from functrans.records import NamedTuple, dataclass
 
 ENDLESS = 2**63 - 1
@@ -44,6 +45,13 @@ class Step:
     form: str = ""  # the form in which it is computed, if there are several
     # the exit of the innermost loop around it, if the loop is left after this step
     exit: Exit | None = None
+
+    def accessed(self) -> tuple[set[Buffer], set[Buffer]]:
+        """The program's buffers that it reads, and those that it writes."""
+        actual = dict(zip(self.kernel.buffers, self.buffers, strict=True))
+        read, written = loaded(self.kernel.body), stored(self.kernel.body)
+        outside = [[actual[one] for one in own if one in actual] for own in (read, written)]
+        return {*outside[0]}, {*outside[1]}
 
 
 @dataclass(frozen=True, eq=False)

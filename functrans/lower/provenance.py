@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, stored
 from functrans.lower.draft import Draft
 from functrans.lower.pipeline import Stage, plan
 from functrans.lower.plan import Plan, Step
@@ -42,7 +41,7 @@ def _of_steps(draft: Draft, steps: Sequence[Step]) -> list[tuple[Eqn, ...]]:
     found: list[tuple[Eqn, ...]] = []
     # backwards: an equation whose result is in no buffer belongs to the step that reads it
     for step in reversed(steps):
-        read, written = _accessed(step)
+        read, written = step.accessed()
         known = {var for one in written for var in held.get(one, ())}
         stop = {var for one in read for var in held.get(one, ())} - known
         equations = set(_between(known, stop, makers))
@@ -64,16 +63,6 @@ def _values(draft: Draft) -> Mapping[Buffer, Set[Var]]:
         if isinstance(var, Var):
             held.setdefault(draft.homes.get(one, one), set()).add(var)
     return held
-
-
-def _accessed(step: Step) -> tuple[Set[Buffer], Set[Buffer]]:
-    """The program's buffers that a step reads, and those that it writes."""
-    actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
-    read, written = loaded(step.kernel.body), stored(step.kernel.body)
-    return (
-        {actual[one] for one in read if one in actual},
-        {actual[one] for one in written if one in actual},
-    )
 
 
 def _between(ends: Set[Var], stop: Set[Var], makers: Mapping[Var, Eqn]) -> Iterator[Eqn]:

@@ -24,7 +24,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import expressions, loaded, stored
+from functrans.loop.walk import expressions
 from functrans.lower.plan import Plan, Step
 from functrans.records import dataclass
 
@@ -65,14 +65,8 @@ def cost(plans: Sequence[Plan]) -> Cost:
 
 def nest_cost(step: Step) -> NestCost:
     """The cost of a step."""
-    actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
-    read, written = loaded(step.kernel.body), stored(step.kernel.body)
-    return NestCost(
-        step_operations(step),
-        sum(actual[one].nbytes for one in read if one in actual),
-        sum(actual[one].nbytes for one in written if one in actual),
-        step.form,
-    )
+    read, written = (sum(one.nbytes for one in buffers) for buffers in step.accessed())
+    return NestCost(step_operations(step), read, written, step.form)
 
 
 def step_operations(step: Step) -> int:

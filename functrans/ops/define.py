@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functrans.errors import NotDifferentiableError
@@ -79,6 +79,22 @@ def sum_of_parts(rules: Sequence[OperandRule]) -> Rule:
         return total
 
     return jvp
+
+
+def tangent_of_linear(
+    op: Primitive, primals: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any],
+    zero: Callable[[Any], Any],  # of an operand: what takes the place of its tangent if it has none
+) -> Any:  # fmt: skip
+    """The tangent of the result of a linear primitive: that of each group of operands, added."""
+    total = None
+    for group in op.linear_groups(len(primals)):
+        if any(tangents[i] is not None for i in group):
+            operands = list(primals)
+            for i in group:
+                operands[i] = zero(primals[i]) if tangents[i] is None else tangents[i]
+            part = op(*operands, **params)
+            total = part if total is None else total + part
+    return total
 
 
 def part_by_part(rules: Sequence[Rule | None]) -> Rule:

@@ -12,10 +12,11 @@ from typing import Any
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, rewriting, used_inputs
-from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
+from functrans.ir.primitive import NotDifferentiable, Piecewise
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import absent_like, cast
 from functrans.ops.control.layout import spread
+from functrans.ops.define import tangent_of_linear
 from functrans.records import NamedTuple
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
@@ -95,7 +96,7 @@ def tangents_of_results(
             )
     with at_source_of(eqn, "tangent"):
         if primitive.jvp is None and primitive.linear:
-            result = _tangent_of_linear(primitive, primals, tangents, eqn.params)
+            result = tangent_of_linear(primitive, primals, tangents, eqn.params, absent_like)
         elif primitive.steep and any(callable(support) for support in reach):
             jvp = partial(_jvp_of(eqn), **eqn.params)
             result = tangent_by_parts(jvp, primals, tangents, outs, reach)
@@ -116,21 +117,6 @@ def _of_primal(primal: Var, tangent: Any) -> Any:
         return tangent
     loses_a_part = tangent.dtype.kind == "c" and dtype.kind != "c"
     return tangent if loses_a_part else cast(tangent, dtype=dtype)
-
-
-def _tangent_of_linear(
-    primitive: Primitive, primals: Sequence[Any], tangents: Tangents, params: Mapping[str, Any]
-) -> Any:
-    total = None
-    for group in primitive.linear_groups(len(primals)):
-        if any(tangents[i] is not None for i in group):
-            operands = list(primals)
-            for i in group:
-                tangent = tangents[i]
-                operands[i] = absent_like(primals[i]) if tangent is None else tangent
-            part = primitive(*operands, **params)
-            total = part if total is None else total + part
-    return total
 
 
 class Tangent(NamedTuple):

@@ -33,7 +33,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
     """
     rules: dict[str, Any] = {
         "jvp": lambda *args, **params: _jvp(call, *args, **params),
-        "transpose": lambda *args, **params: _transpose(call, *args, **params),
+        "transpose": lambda *args, **params: transpose_graph_of(call, *args, **params),
         "batch": lambda *args, **params: _batch(call, *args, **params),
         "split": lambda *args, **params: _split(call, *args, **params),
         "parts": lambda *args, **params: _in_parts(call, *args, **params),
@@ -68,10 +68,11 @@ def _jvp(
     return results[:count], spread(results[count:], nonzero)
 
 
-def _transpose(
-    call: Primitive, cotangents: Sequence[Any], *operands: Any, transform: Any, graph: Graph,
-    **params: Any,
+def transpose_graph_of(
+    call: Callable[..., Any], cotangents: Sequence[Any], *operands: Any, transform: Any,
+    graph: Graph, **params: Any,
 ) -> list[Any]:  # fmt: skip
+    """The cotangents of operands of an inner graph, whose transpose ``call`` applies."""
     linear = tuple(isinstance(x, Aval) for x in operands)
     given = tuple(ct is not None for ct in cotangents)
     transposed, nonzero = transform(graph, linear, given)

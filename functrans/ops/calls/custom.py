@@ -19,9 +19,9 @@ from functrans.ir.graph import Eqn, Graph, Var, any_eqn, with_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import instantiated, place
-from functrans.ops.calls.call import results_of_graph
+from functrans.ops.calls.call import results_of_graph, transpose_graph_of
 from functrans.ops.calls.constant import Constant, constant
-from functrans.ops.control.layout import check_operands, compact, cut, spread
+from functrans.ops.control.layout import check_operands, cut
 from functrans.ops.define import primitive
 from functrans.records import NamedTuple
 from functrans.trace.absent import UNKNOWN
@@ -303,14 +303,12 @@ def _transpose_custom(
 ) -> list[Any]:  # fmt: skip
     """Transpose the graph that a rule applies to a tangent, which is linear."""
     taken = operands[: len(graph.inputs)]
-    linear = tuple(isinstance(x, Aval) for x in taken)
-    given = tuple(ct is not None for ct in cotangents)
-    transposed, nonzero = transform(graph, linear, given)
-    known = [x for x in taken if not isinstance(x, Aval)]
-    results = replay(transposed, [*known, *compact(cotangents)])
-    # the cotangents follow the results that do not depend on the linear operands
-    found = spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
+    found = transpose_graph_of(_replayed, cotangents, *taken, transform=transform, graph=graph)
     return [*found, *[None] * (len(operands) - len(taken))]
+
+
+def _replayed(*operands: Any, graph: Graph) -> list[Any]:
+    return replay(graph, operands)
 
 
 def _define(name: str, jvp: Callable[..., Any]) -> Primitive:

@@ -28,6 +28,7 @@ from functrans.ops.define import (
     primitive,
     refused_operands,
     sum_of_parts,
+    tangent_of_linear,
 )
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
@@ -211,14 +212,7 @@ def _on_arrays(rule: Any) -> Any:
 def _linear_jvp(
     op: Primitive, primals: Any, tangents: Any, outs: Any, params: dict[str, Any]
 ) -> Any:
-    total = None
-    for group in op.linear:
-        if any(tangents[i] is not None for i in group):
-            operands = list(primals)
-            for i in group:
-                operands[i] = tangents[i] if tangents[i] is not None else zero_of(primals[i])
-            part = op(*operands, **params)
-            total = part if total is None else total + part
+    total = tangent_of_linear(op, primals, tangents, params, zero_of)
     return None if total is None else broadcast_to(total, shape=outs[0].shape)
 
 
