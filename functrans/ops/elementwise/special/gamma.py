@@ -27,7 +27,6 @@ from functrans.ops.elementwise.special.polygammas import (
     digamma_of,
     log_gamma_difference,
     polygamma_difference,
-    polygamma_of,
     zeta_derivative,
 )
 from functrans.ops.elementwise.special.scipy import computed, real, special
@@ -72,11 +71,12 @@ digamma: Primitive = computed(
 )  # fmt: skip
 protocols.ufuncs["psi"] = digamma
 
-_zeta = lazy("scipy.special:zeta")
+_zeta, _polygamma = lazy("scipy.special:zeta"), lazy("scipy.special:polygamma")
 
 
 polygamma: Primitive = computed(
-    "polygamma", polygamma_of, reals(0.5, 5), lambda x, *, n: polygamma(x, n=n + 1),
+    "polygamma", lambda x, *, n: _polygamma(n, x), reals(0.5, 5),
+    lambda x, *, n: polygamma(x, n=n + 1),
     scalar=vecmath.polygamma, promotion=real("polygamma", "digamma"), params=[{"n": 1}],
 )  # fmt: skip
 
