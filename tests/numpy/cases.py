@@ -57,13 +57,7 @@ OPTIONS = [
     ),
     *each(["np.cumulative_sum(a, include_initial=True)", "np.cumulative_prod(a)"], v),
     *each(["np.cumulative_sum(a, axis=1)"], m),
-    *each(
-        [
-            "np.argsort(a)", "np.take(a, 0, axis=0)", "np.repeat(a, 2, axis=0)",
-            "np.compress([True], a, axis=-1)",
-        ],
-        np.array(3.0),
-    ),
+    *each("np.argsort(a) np.take(a,0,0) np.repeat(a,2,0) np.compress([1],a,-1)".split(), v[0]),
 ]  # fmt: skip
 
 ELEMENTWISE = [

@@ -27,6 +27,7 @@ from functrans.ops.elementwise.special.polygammas import (
     digamma_of,
     log_gamma_difference,
     polygamma_difference,
+    polygamma_of,
     zeta_derivative,
 )
 from functrans.ops.elementwise.special.scipy import computed, real, special
@@ -71,12 +72,11 @@ digamma: Primitive = computed(
 )  # fmt: skip
 protocols.ufuncs["psi"] = digamma
 
-_zeta, _polygamma = lazy("scipy.special:zeta"), lazy("scipy.special:polygamma")
+_zeta = lazy("scipy.special:zeta")
 
 
 polygamma: Primitive = computed(
-    "polygamma", lambda x, *, n: _polygamma(n, x), reals(0.5, 5),
-    lambda x, *, n: polygamma(x, n=n + 1),
+    "polygamma", polygamma_of, reals(0.5, 5), lambda x, *, n: polygamma(x, n=n + 1),
     scalar=vecmath.polygamma, promotion=real("polygamma", "digamma"), params=[{"n": 1}],
 )  # fmt: skip
 

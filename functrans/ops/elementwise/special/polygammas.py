@@ -48,6 +48,11 @@ def digamma_of(x: Any) -> Any:
     return np.where(near, reflected, value).astype(value.dtype)[()]
 
 
+def polygamma_of(x: Any, *, n: int) -> Any:
+    """Polygamma functions in the dtype of the argument, NaN where they have no limit."""
+    return np.where(x == -np.inf, np.nan, _polygamma(n, x)).astype(x.dtype)[()]
+
+
 def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
     """``polygamma(n, x + step) - polygamma(n, x)``, accurate however small the step is."""
     dtype = np.result_type(x, step)
@@ -56,7 +61,7 @@ def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
     with np.errstate(all="ignore"):
         result = _between_positive(np.where(positive, x, 1), np.where(positive, step, 0), n)
         if not positive.all():
-            of = digamma_of if n == 0 else partial(_polygamma, n)
+            of = digamma_of if n == 0 else partial(polygamma_of, n=n)
             direct = of(x + step) - of(x)
             result = np.where(positive, result, direct)
     return result.astype(dtype)[()]
