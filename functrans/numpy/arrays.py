@@ -103,9 +103,8 @@ def asked(
     """
     ones = np.ones([min(extent, 1) for extent in x.shape], x.dtype)
     if where is not True:
-        keywords["where"] = (
-            where if np.isscalar(where) or where is None else _one_like(array(where))
-        )
+        plain = where is None or (np.isscalar(where) and not isinstance(where, Tracer))
+        keywords["where"] = where if plain else _one_like(array(where))
     if isinstance(keywords.get("initial"), Tracer):
         keywords["initial"] = _one_like(keywords["initial"])
     return function(ones, axis=axis, **keywords)
@@ -156,6 +155,11 @@ def flat(x: Any) -> Any:
 def along(x: Any, axis: Any) -> tuple[Any, int]:
     """An array and a nonnegative axis; the flattened array and 0 for None."""
     return (flat(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+def along_one(x: Any, axis: Any) -> tuple[Any, int]:
+    """As `along`, but a number has one axis, as in NumPy's functions that are written in C."""
+    return along(flat(x) if x.ndim == 0 else x, axis)
 
 
 def check_castable(x: Any, dtype: Any, casting: str) -> None:

@@ -10,7 +10,17 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact
 from functrans.loop.failures import ALL_NAN
-from functrans.numpy.arrays import INDEX, along, array, astype, axis_of, flat, known, vector
+from functrans.numpy.arrays import (
+    INDEX,
+    along,
+    along_one,
+    array,
+    astype,
+    axis_of,
+    flat,
+    known,
+    vector,
+)
 from functrans.numpy.define import answers, sizing
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any as any_along
@@ -46,7 +56,7 @@ FEW_TO_COUNT = 32
 def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
     """The elements, or slices along an axis, at the given indices."""
     x, positions = array(a), array(indices)
-    x, axis = along(x, axis)
+    x, axis = along_one(x, axis)
     positions = within(positions, x.shape[axis], mode)
     return views.unlinked(getitem(x, (*(slice(None),) * axis, positions)))
 
@@ -93,7 +103,7 @@ def compress(
 
     With ``size``, excess slices are dropped, and missing ones filled.
     """
-    x, axis = along(array(a), axis)
+    x, axis = along_one(array(a), axis)
     truths = array(condition)
     if truths.ndim != 1:
         raise ShapeError(f"condition must be a 1-d array, not one of shape {truths.shape}")
@@ -187,7 +197,7 @@ def argsort(
 ) -> Any:
     """The indices that sort an array in ascending or descending order; ties keep their order."""
     _check_kind(kind)
-    x, axis = along(array(a), axis)
+    x, axis = along_one(array(a), axis)
     if not descending:
         return argsort_p(x, axis=axis)
     # sort the reversed array, so that ties are in order after reversing the result

@@ -13,6 +13,7 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import (
     INDEX,
     along,
+    along_one,
     array,
     astype,
     axis_of,
@@ -247,7 +248,7 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
 @answers(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Repeat each element; the counts must be known during tracing."""
-    x, axis = along(array(a), axis)
+    x, axis = along_one(array(a), axis)
     counts = needed(
         repeats,
         "np.repeat by a number that is traced",

@@ -15,7 +15,17 @@ import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
-from functrans.numpy.arrays import Axes, array, asked, astype, axes_of, axis_of, flat, starting
+from functrans.numpy.arrays import (
+    Axes,
+    along_one,
+    array,
+    asked,
+    astype,
+    axes_of,
+    axis_of,
+    flat,
+    starting,
+)
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
@@ -61,7 +71,7 @@ def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     return broadcast_to(select(mask(where), x, otherwise), shape=x.shape)
 
 
-def _reduced_axes(axis: Any, ndim: int) -> Axes:
+def reduced_axes(axis: Any, ndim: int) -> Axes:
     """Axes to reduce, of which NumPy lets a number have one."""
     return () if ndim == 0 and axis in (0, -1) else axes_of(axis, ndim)
 
@@ -74,7 +84,7 @@ def folded(
     identity = ufunc.identity
     if initial is None or (where is not True and identity is None):
         asked(ufunc.reduce, x, axis, where, initial=initial)
-    axes = _reduced_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     if initial is None or initial is np._NoValue:
         return restored(op(chosen(x, where, identity), axes=axes), axes, keepdims)
     first = starting(initial, x.dtype)
@@ -116,10 +126,8 @@ def prod(
 def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
     x = array(a)
     x = astype(x, accumulator(x.dtype) if dtype is None else dtype)
-    if axis is None or x.ndim == 0:
-        axis = axis_of(0 if axis is None else axis, 1)
-        x = flat(x)
-    return op(x, axis=axis_of(axis, x.ndim), reverse=False)
+    x, axis = along_one(x, axis)
+    return op(x, axis=axis, reverse=False)
 
 
 @answers(np.cumsum)
@@ -247,7 +255,7 @@ def truth(x: Any) -> Any:
 def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
     """Whether all elements along axes are true."""
     x = chosen(truth(a), where, True)
-    axes = _reduced_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     return restored(reduce.reduce_and(x, axes=axes), axes, keepdims)
 
 
@@ -255,7 +263,7 @@ def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
 def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
     """Whether some element along axes is true."""
     x = chosen(truth(a), where, False)
-    axes = _reduced_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     return restored(reduce.reduce_or(x, axes=axes), axes, keepdims)
 
 

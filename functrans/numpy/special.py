@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_bfloat16, is_complex
-from functrans.numpy.arrays import array, astype, axes_of, inexact, inexact_pair
-from functrans.numpy.reductions import max, restored, sum
+from functrans.numpy.arrays import array, astype, axes_of, flat, inexact, inexact_pair
+from functrans.numpy.reductions import max, reduced_axes, restored, sum
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import equal, less
@@ -68,6 +68,7 @@ def logsumexp(
     1000.69314718
     """
     x = inexact(a)
+    x = flat(x) if x.ndim == 0 else x  # as in SciPy
     if b is not None:
         given, b = inexact_pair(x, b)
         b = b + zeros_like(given)
@@ -143,7 +144,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     if is_bfloat16(x.dtype):
         return astype(softmax(astype(x, np.float32), axis), x.dtype)
     x = _exponents(x)
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     # not `_highest`: as in SciPy, an infinite element gives NaN
     powers = exp(x - stop_gradient(max(x, axes, keepdims=True, initial=-np.inf)))
     return powers / sum(powers, axes, keepdims=True)
@@ -162,6 +163,6 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     if is_bfloat16(x.dtype):
         return astype(log_softmax(astype(x, np.float32), axis), x.dtype)
     x = _exponents(x)
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     shifted = x - _highest(x, axes)
     return shifted - log(sum(exp(shifted), axes, keepdims=True))

@@ -109,7 +109,7 @@ protocols.operators["store"] = store
 
 
 def _logsumexp(x: Any, *, axes: Any) -> Any:
-    return astype(logsumexp(x, axes), x.dtype)
+    return astype(logsumexp(x, axes) if x.ndim else x, x.dtype)
 
 
 _REDUCE: dict[str, Callable[..., Any]] = {

@@ -94,7 +94,7 @@ def _sequence(given: Any) -> Any:
 
 def _check_unique(axes: Any, ndim: int) -> None:
     """Raise if an axis is given twice. NumPy transforms along it twice, and SciPy refuses."""
-    if np.ndim(axes) == 1 and len({axis % ndim for axis in axes}) < len(axes):
+    if np.ndim(axes) == 1 and len({axis_of(axis, ndim) for axis in axes}) < len(axes):
         raise ValueError("all axes must be unique")
 
 

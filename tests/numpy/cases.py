@@ -27,7 +27,8 @@ OPTIONS = [
             "np.mean(a, dtype=np.float32)", "np.var(a, ddof=1)", "np.std(a, axis=0, ddof=1)",
             "np.var(a, correction=1)", "np.var(a, where=a > 0)",
             "np.var(a, axis=1, mean=np.mean(a, axis=1, keepdims=True))",
-            "np.max(a, initial=0.5)", "np.min(a, where=a > 0, initial=9.0)", "np.amax(a)",
+            "np.max(a, initial=0.5)", "np.max(a, where=a[0, 0] > 0, initial=0.5)",
+            "np.min(a, where=a > 0, initial=9.0)", "np.amax(a)",
             "np.amin(a, 1)", "np.argmax(a)", "np.argmin(a, 1, keepdims=True)",
             "np.argmax(a, keepdims=True)", "np.cumsum(a)", "np.cumsum(a, axis=-1)",
             "np.cumprod(a, 1)", "np.count_nonzero(a > 0, axis=1)", "np.any(a > 1, axis=1)",
@@ -56,6 +57,7 @@ OPTIONS = [
     ),
     *each(["np.cumulative_sum(a, include_initial=True)", "np.cumulative_prod(a)"], v),
     *each(["np.cumulative_sum(a, axis=1)"], m),
+    *each("np.argsort(a) np.take(a,0,0) np.repeat(a,2,0) np.compress([1],a,-1)".split(), v[0]),
 ]  # fmt: skip
 
 ELEMENTWISE = [

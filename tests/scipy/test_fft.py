@@ -67,10 +67,12 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("name", ["fftn", "irfftn", "hfftn", "dctn"])
-def test_an_axis_that_is_given_twice(name):
+def test_an_axis_that_is_given_twice_or_not_there(name):
     for module in (scipy.fft, ffft):
         with pytest.raises(ValueError, match="unique"):
             jit(lambda x, module=module: getattr(module, name)(x, axes=(0, -2)))(np.ones((3, 4)))
+        with pytest.raises(ValueError, match=r"exceeds|out of bounds"):
+            jit(lambda x, module=module: getattr(module, name)(x, axes=(0,)))(1.0)
 
 
 def test_single_precision():

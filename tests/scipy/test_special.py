@@ -52,6 +52,7 @@ OPTIONS = {
     "complex": (lambda m, z: m.logsumexp(z), COMPLEX),
     "complex, signs": (lambda m, z: m.logsumexp(z, return_sign=True), COMPLEX),
     "complex, negative": (lambda m, z: m.logsumexp(z, b=-1.5), COMPLEX * 400),
+    "number": (lambda m, x: m.logsumexp(x, axis=0, keepdims=True), np.array(2.0)),
     "two dtypes": (lambda m, x: m.logsumexp(x, b=np.array([1.0, -1.0])), np.float32([2, 1])),
     "comb of nothing": (lambda m, n: m.comb(n, 0, repetition=True), np.array([0, 5])),
     "comb, repetition": (lambda m, n: m.comb(n, [2, 7, 0], repetition=True), np.array([5, 3, 0])),

@@ -112,6 +112,12 @@ def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
     with importing:
         import opt_einsum
 
+    terms, _, output = text.partition("->")
+    if "->" in text and "..." not in output:
+        for term, shape in zip(terms.split(","), shapes, strict=False):
+            if "..." in term and len(shape) > len(term) - len("..."):
+                # NumPy refuses them, and opt_einsum would add them up
+                raise ValueError(f"the output lacks '...', which stands for axes in {term!r}")
     _, path = opt_einsum.contract_path(text, *shapes, shapes=True, einsum_call=True)
     waiting, extents = _labelled(path[0], shapes)
     steps = []

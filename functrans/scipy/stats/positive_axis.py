@@ -31,7 +31,7 @@ from functrans.ops.elementwise.special.distributions import (
 )
 from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
-from functrans.ops.elementwise.special.gamma import betaln, gamma, gammaln, poch
+from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     betainc,
     betaincc,
@@ -239,6 +239,7 @@ ROWS: tuple[Row, ...] = (
         ppf=lambda q, a: 1 / gammainccinv(a, q), isf=lambda q, a: 1 / gammaincinv(a, q),
         mean=lambda a: beyond_one(lambda a: 1 / (a - 1), a, 1),
         var=lambda a: beyond_one(lambda a: 1 / ((a - 1) * (a - 1) * (a - 2)), a, 2),
+        entropy=lambda a: gamma_entropy(a) - 2 * digamma(a),
     ),
     Row(
         "invgauss", ("mu",), **ON_POSITIVE, open=True,

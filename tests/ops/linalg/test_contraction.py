@@ -176,6 +176,7 @@ def test_einsum_with_lists_of_axes():
         ("ij,jk", ((2, 3), (2, 3)), "Size of label 'j' for operand 1"),
         ("ijk", ((2, 3),), "does not contain the correct number of indices"),
         ("ij->ik", ((2, 3),), "Output character 'k' did not appear in the input"),
+        ("...j,j->j", ((2, 3), (3,)), "the output lacks '...', which stands for axes in '...j'"),
     ],
 )
 def test_einsum_errors(text, shapes, words):

@@ -49,20 +49,8 @@ def digamma_of(x: Any) -> Any:
 
 
 def polygamma_of(x: Any, *, n: int) -> Any:
-    """Polygamma functions, reflected by the recurrence where SciPy has no Hurwitz zeta function."""
-    x = np.asarray(x)
-    value = np.asarray(_polygamma(n, x))
-    if not (x < 0).any():
-        return value.astype(x.dtype)[()]
-    wide = x.astype(float)
-    steps = np.ceil(np.where(x < 0, -x, 0))
-    near = x + steps  # in [0, 1): one step more makes it positive
-    value = np.where(x < 0, _polygamma(n, near + 1), value)
-    sign = (-1) ** n * math.factorial(n)
-    for k in range(int(np.max(np.where(np.isfinite(steps), np.minimum(steps, 1e4), 0))) + 1):
-        below = np.where((x < 0) & (k <= steps), wide + (steps - k), np.inf)
-        value = value - sign / below ** (n + 1)
-    return np.where(steps > 1e4, np.nan, value).astype(x.dtype)[()]
+    """Polygamma functions in the dtype of the argument, NaN where they have no limit."""
+    return np.where(x == -np.inf, np.nan, _polygamma(n, x)).astype(x.dtype)[()]
 
 
 def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
