@@ -88,8 +88,8 @@ def computed(
     jvp: Any = slopes[0] if whole else by_slopes(*slopes)
     hosted = scalar is None and emit is None
     if hosted and not isinstance(jvp, (NotDifferentiable, Piecewise)):
-        jvp = list(map(_in_double, jvp))
-    return elementwise(
+        jvp = [_in_double(rule, lambda: op) for rule in jvp]
+    op = elementwise(
         name,
         numpy=numpy,
         samples=samples,
@@ -101,6 +101,7 @@ def computed(
         brief=hosted,
         emit=emit,
     )
+    return op
 
 
 def special(
@@ -131,15 +132,17 @@ def by_slopes(*slopes: Any) -> list[OperandRule]:
     return list(map(rule, slopes))
 
 
-def _in_double(rule: OperandRule) -> OperandRule:
-    """The rule of an operand, of which float32 operands and tangents are cast to float64."""
+def _in_double(rule: OperandRule, function: Callable[[], Primitive]) -> OperandRule:
+    """The rule of an operand, computed in float64 for float32, from the function's value there."""
     if rule is None or isinstance(rule, NotDifferentiable):
         return rule
 
     def derivative(*given: Any, **params: Any) -> Any:
-        if given[-1].dtype != np.float32:
+        *operands, out, change = given
+        if change.dtype != np.float32:
             return rule(*given, **params)
-        return astype(rule(*(astype(x, np.float64) for x in given), **params), np.float32)
+        *operands, change = (astype(x, np.float64) for x in (*operands, change))
+        return astype(rule(*operands, function()(*operands, **params), change, **params), out.dtype)
 
     return derivative
 

@@ -109,6 +109,7 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     "it2struve0 at 0": ("it2struve0", 0, (0.0,), lambda x: -2 / mp.pi),
     "keip at 0": ("keip", 0, (0.0,), lambda x: mp.inf),
     "hyp1f1 of the first parameter 0": ("hyp1f1", 2, (0.0, 0.5, 1e3), lambda a, b, x: 0),
+    "hyp1f1 of degree 1": ("hyp1f1", 2, (-1.0, -10.0, 1.5), lambda a, b, x: 0.1),
     "hyp2f1 of a parameter 0": ("hyp2f1", 3, (0.0, 0.5, 1.0, 1.5), lambda a, b, c, x: 0),
     "jacobi of degree 0": ("eval_jacobi", 3, (0.0, 0.5, 0.5, -1.5), lambda n, a, b, x: 0),
 }  # fmt: skip
