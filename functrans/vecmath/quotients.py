@@ -111,7 +111,7 @@ def _positive(a: Scalar, b: Scalar) -> _Positive:
     factor = where(reflected, sine_sum / sine, np.pi / (high * sine))
     factor = where(both, of_both, factor)
     # between integers the quotient of the sines is their sign
-    whole = _is_integer(low) & _is_integer(high) & reflected
+    whole = _is_integer(low) & _is_integer(high) & reflected & (low > -np.inf)
     half = high * 0.5
     parity = where(eq(floor(half), half), const(1.0, a.dtype), -1.0)
     pole = (negative & _is_integer(low) | both & _is_integer(high)) & ~whole
@@ -158,8 +158,11 @@ def beta(a: Scalar, b: Scalar) -> Scalar:
     value = _beta_of_positive(*_arguments(a, b, usual, mirrored))
     factor = mirrored.factor
     rare = where(mirrored.inverted, factor / value, factor * value)
+    # infinitely many times gamma(low), whose sign is that of the factor, a zero
+    at_infinity = where(low > 0, const(0.0, a.dtype), 1.0 / factor)
+    at_infinity = where(low < np.inf, at_infinity, np.nan)
+    rare = where(eq(high, np.inf), at_infinity, rare)
     rare = where(eq(abs(factor), np.inf), np.inf, rare)
-    rare = where(eq(high, np.inf) & (low > 0) & (low < np.inf), 0.0, rare)
     return where(is_nan(a) | is_nan(b), np.nan, unlikely(~usual, rare, value))
 
 

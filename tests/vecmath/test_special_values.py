@@ -114,3 +114,14 @@ def test_results_at_the_ends_of_the_range(dtype):
     # the hyperbolic sine is half of that
     got = apply("sinh", x)
     assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["beta", "betaln"])
+def test_beta_of_infinite_operands(name, dtype):
+    """Far on the right, its sign is that of the gamma function of the other operand."""
+    a = np.array([-0.5, -1.43, -8.6, -1, 0, 2, np.inf, 10, -3, 3], dtype)
+    b = np.array([np.inf] * 7 + [-np.inf] * 3, dtype)
+    expected = getattr(scipy.special, name)(a, b)
+    np.testing.assert_array_equal(apply(name, a, b), expected)
+    np.testing.assert_array_equal(apply(name, b, a), expected)

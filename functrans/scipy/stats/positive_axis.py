@@ -102,7 +102,10 @@ def _inverse_gaussian_logsf(x: Any, mu: Any) -> Any:
     away, beyond = select(far, point, FAR), select(far, other, FAR)
     gap = log1p(-2 / (x / mu + 1)) + mills_series(beyond) - mills_series(away)
     share = -expm1(select(far, gap, log_mills(select(far, FAR, other)) - direct))
-    return normal_logpdf(point) + direct + log(share)
+    below = _inverse_gaussian_logcdf(x, mu)
+    small = less(below, -1)
+    near = log1p(-exp(select(small, below, -1.0)))
+    return select(small, near, normal_logpdf(point) + direct + log(share))
 
 
 def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:

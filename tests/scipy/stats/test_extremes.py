@@ -148,6 +148,12 @@ PRECISELY = {  # distribution, method, operands, and the value with 40 digits
             - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
         ),
     ),
+    "invgauss.logsf near 0": (
+        "invgauss", "logsf", (0.02, 0.15), lambda x, mu: mp.log(
+            mp.ncdf((1 - x / mu) / mp.sqrt(x))
+            - mp.exp(2 / mu) * mp.ncdf(-(1 + x / mu) / mp.sqrt(x))
+        ),
+    ),
     "invgauss.logcdf of a small mean": (
         "invgauss", "logcdf", (0.9e-9, 1e-9), lambda x, mu: mp.log(
             mp.ncdf((x / mu - 1) / mp.sqrt(x))

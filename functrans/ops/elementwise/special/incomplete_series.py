@@ -64,16 +64,16 @@ def _log_gamma(a: Any, orders: tuple[int, int]) -> Series:
     return series
 
 
-def _gamma_front(a: Any, x: Any, n: int, shift: int) -> Series:
-    """``x**a e**-x / gamma(a + shift)``."""
+def _gamma_front(a: Any, x: Any, n: int) -> Series:
+    """``x**a e**-x / gamma(a + 1)``."""
     orders = (n, 0)
-    exponent = taylor.variable(a, orders, 0) * np.log(x) - _log_gamma(a + shift, orders)
+    exponent = taylor.variable(a, orders, 0) * np.log(x) - _log_gamma(a + 1, orders)
     exponent[0, 0] -= x
     return taylor.exp(exponent)
 
 
 def _lower_series(a: Any, x: Any, n: int) -> Series:
-    term = total = _gamma_front(a, x, n, 1)
+    term = total = _gamma_front(a, x, n)
     for k in range(1, MOST_STEPS):
         term = taylor.over(term * x, taylor.variable(a + k, (n, 0), 0))
         total = total + term
@@ -90,7 +90,9 @@ def _upper_fraction(a: Any, x: Any, n: int) -> Series:
         number = taylor.constant(np.full(a.shape, float(k)), orders)
         return taylor.times(number, order - number), taylor.constant(x + 2 * k + 1, orders) - order
 
-    return taylor.over(_gamma_front(a, x, n, 0), _continued(coefficients, orders, a.shape))
+    # 1 / gamma(a), whose logarithm has a pole at 0, is a / gamma(a + 1)
+    front = taylor.times(order, _gamma_front(a, x, n))
+    return taylor.over(front, _continued(coefficients, orders, a.shape))
 
 
 def _continued(
@@ -140,7 +142,8 @@ def _beta_fraction(
 ) -> Series:
     """The lower function, whose first parameter is the variable of the given axis; ``y = 1 - x``.
 
-    The fraction is that of DiDonato and Morris, in which no large terms cancel.
+    The fraction is that of DiDonato and Morris, in which no large terms cancel, divided by the
+    first parameter, as is the factor: their derivatives would nearly cancel for a small one.
     """
     first, second = taylor.variable(a, orders, axis), taylor.variable(b, orders, 1 - axis)
     both = first + second
@@ -149,32 +152,40 @@ def _beta_fraction(
 
     def coefficients(k: int) -> tuple[Series, Series]:
         if k == 0:
-            return one, taylor.over(taylor.times(first, gap), first + one)
-        before = first + (k - 1) * one
-        place = before + k * one
+            return one, taylor.over(gap, first + one)
+        before = first + (k - 1) * one if k > 1 else one
+        place = first + (2 * k - 1) * one
         shared = taylor.over(k * x * (second - k * one), place)
         numerator = x * taylor.times(before, taylor.over(both + (k - 1) * one, place))
         rising = taylor.over(gap + k * (1 + y) * one, place + 2 * one)
         divisor = k * one + shared + taylor.times(first + k * one, rising)
         return taylor.times(shared, numerator), divisor
 
-    fraction = _continued(coefficients, orders, a.shape)
-    return taylor.over(_beta_front(a, b, log_x, log_y, orders, axis), fraction)
+    # the derivatives of the greater share are those of the smaller, which has no cancelling terms
+    share = taylor.over(np.where(a < b, first, second), both)
+    front = taylor.times(
+        np.where(a < b, one - share, share), _beta_front(a, b, log_x, log_y, orders, axis)
+    )
+    return taylor.over(front, _continued(coefficients, orders, a.shape))
 
 
 def _beta_front(
     a: Any, b: Any, log_x: Any, log_y: Any, orders: tuple[int, int], axis: int
 ) -> Series:
-    """``x**a y**b / beta(a, b)``, from differences, as a large parameter's terms nearly cancel."""
-    exponent = taylor.constant(a * log_x + b * log_y - _betaln(a, b), orders)
+    """``x**a y**b (a + b) / (a b beta(a, b))``, which has no poles or zeros at 0.
+
+    The exponent's derivatives are differences, as a large parameter's terms nearly cancel.
+    """
+    at_0 = a * log_x + b * log_y - (_betaln(a, b) + np.log(a / (a + b) * b))
+    exponent = taylor.constant(at_0, orders)
     for i in range(orders[axis] + 1):
         for j in range(orders[1 - axis] + 1):
             if i and j:
-                slope = _polygamma(i + j - 1, a + b)
+                slope = _polygamma(i + j - 1, a + b + 1)
             elif i:
-                slope = polygamma_difference(a, b, n=i - 1) + (log_x if i == 1 else 0)
+                slope = polygamma_difference(a + 1, b, n=i - 1) + (log_x if i == 1 else 0)
             elif j:
-                slope = polygamma_difference(b, a, n=j - 1) + (log_y if j == 1 else 0)
+                slope = polygamma_difference(b + 1, a, n=j - 1) + (log_y if j == 1 else 0)
             else:
                 continue
             place = (i, j) if axis == 0 else (j, i)

@@ -13,6 +13,7 @@ from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_
 from functrans.ir.types import is_complex, real_dtype
 from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating, loop_of, promote
+from functrans.ops.arrays.structural import astype
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import OperandRule, Rule
 from functrans.ops.elementwise.choice import absolute, select
@@ -79,11 +80,16 @@ def computed(
 ) -> Primitive:  # fmt: skip
     """A function of real numbers that SciPy or a series evaluates, with its slopes or jvp rule.
 
-    Most of them have a pole, or an end of their domain, where the slope is infinite.
+    Most of them have a pole, or an end of their domain, where the slope is infinite. What has no
+    compiled form is computed in float64, also for float32: by SciPy, and here its slopes, whose
+    factors overflow early.
     """
     whole = isinstance(slopes[0], (Sequence, Piecewise, NotDifferentiable)) and len(slopes) == 1
     jvp: Any = slopes[0] if whole else by_slopes(*slopes)
-    return elementwise(
+    hosted = scalar is None and emit is None
+    if hosted and not isinstance(jvp, (NotDifferentiable, Piecewise)):
+        jvp = [_in_double(rule, lambda: op) for rule in jvp]
+    op = elementwise(
         name,
         numpy=numpy,
         samples=samples,
@@ -92,9 +98,10 @@ def computed(
         scalar=scalar,
         params=params,
         steep=steep,
-        brief=scalar is None and emit is None,
+        brief=hosted,
         emit=emit,
     )
+    return op
 
 
 def special(
@@ -123,6 +130,21 @@ def by_slopes(*slopes: Any) -> list[OperandRule]:
         return derivative
 
     return list(map(rule, slopes))
+
+
+def _in_double(rule: OperandRule, function: Callable[[], Primitive]) -> OperandRule:
+    """The rule of an operand, computed in float64 for float32, from the function's value there."""
+    if rule is None or isinstance(rule, NotDifferentiable):
+        return rule
+
+    def derivative(*given: Any, **params: Any) -> Any:
+        *operands, out, change = given
+        if change.dtype != np.float32:
+            return rule(*given, **params)
+        *operands, change = (astype(x, np.float64) for x in (*operands, change))
+        return astype(rule(*operands, function()(*operands, **params), change, **params), out.dtype)
+
+    return derivative
 
 
 def solved_for(

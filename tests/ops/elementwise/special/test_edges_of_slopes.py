@@ -24,6 +24,10 @@ def principal_value(x, y):
     return mp.sqrt(x / (x - y)) * mp.elliprc(x - y, -y)
 
 
+def incomplete_beta(a, b, x):
+    return mp.betainc(a, b, 0, x, regularized=True)
+
+
 PRECISELY = {  # function, number of the operand, operands, and the slope with 40 digits
     "struve far out": ("struve", 1, (2.0, 1e5), lambda v, x: struve(False, v, x)),
     "struve of a large order": ("struve", 1, (200.0, 10.5), lambda v, x: struve(False, v, x)),
@@ -93,6 +97,11 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     "binom where a quotient of gamma functions is 1": (
         "binom", 0, (-1e-10, 2.5), lambda n, k: mp.diff(lambda t: mp.binomial(t, k), mp.mpf(n)),
     ),
+    "betainc of a tiny parameter": (
+        "betainc", 0, (1e-30, 5.0, 1e-30), lambda a, b, x: mp.diff(
+            lambda t: incomplete_beta(t, b, x), mp.mpf(a)
+        ),
+    ),
     "zeta far on the left": ("zeta", 0, (-200.5,), lambda s: mp.zeta(mp.mpf(s), 1, 1)),
     "boxcox at infinity": ("boxcox", 1, (np.inf, -2.0), lambda x, lmbda: 0.25),
     "boxcox1p at its end": ("boxcox1p", 0, (-1.0, 1.0), lambda x, lmbda: 1),
@@ -100,6 +109,7 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     "it2struve0 at 0": ("it2struve0", 0, (0.0,), lambda x: -2 / mp.pi),
     "keip at 0": ("keip", 0, (0.0,), lambda x: mp.inf),
     "hyp1f1 of the first parameter 0": ("hyp1f1", 2, (0.0, 0.5, 1e3), lambda a, b, x: 0),
+    "hyp1f1 of degree 1": ("hyp1f1", 2, (-1.0, -10.0, 1.5), lambda a, b, x: 0.1),
     "hyp2f1 of a parameter 0": ("hyp2f1", 3, (0.0, 0.5, 1.0, 1.5), lambda a, b, c, x: 0),
     "jacobi of degree 0": ("eval_jacobi", 3, (0.0, 0.5, 0.5, -1.5), lambda n, a, b, x: 0),
 }  # fmt: skip
@@ -128,6 +138,48 @@ CURVATURES = {  # slopes that are quotients by x, and their slopes at a small nu
 def test_curvature_near_0(name):
     function, expected = CURVATURES[name]
     assert grad(grad(function))(SMALL) == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_curvature_of_incomplete_functions_of_tiny_parameters():
+    """The gamma function's factors have poles there, which cancel."""
+    tiny, one = 1e-12, mp.mpf(1)
+
+    def curvature(function, *operands):
+        return grad(grad(function, argnums=0), argnums=0)(*operands)
+
+    with mp.workdps(60):
+        by_a = mp.diff(lambda t: incomplete_beta(t, 0.5, 0.01), tiny * one, 2)
+        by_b = mp.diff(lambda t: incomplete_beta(2.5, t, 0.98), tiny * one, 2)
+        by_order = mp.diff(lambda t: mp.gammainc(t, 0, 1.5, regularized=True), tiny * one, 2)
+    found = [
+        curvature(special.betainc, tiny, 0.5, 0.01),
+        curvature(lambda b: special.betainc(2.5, b, 0.98), tiny),
+        curvature(special.gammainc, tiny, 1.5),
+    ]
+    np.testing.assert_allclose(found, np.array([by_a, by_b, by_order], float), rtol=1e-12)
+
+
+SINGLY = {  # float32 operands of slopes whose factors overflow or underflow in float32
+    "chndtr": (350, 300, 10),
+    "binom": (23, 65),
+    "ellipj": (-10, 1),
+}
+
+
+@pytest.mark.parametrize("name", SINGLY)
+def test_slopes_of_single_precision_are_computed_in_double(name):
+    """As SciPy computes the values."""
+    operands = [np.float32(x) for x in SINGLY[name]]
+    last = operands.pop()
+
+    def slope(x):
+        result = jvp(lambda x: getattr(special, name)(*operands, x), (x,), (np.ones_like(x),))[1]
+        return result[1] if isinstance(result, tuple) else result
+
+    change = slope(last)
+    assert change.dtype == np.float32
+    operands = [float(x) for x in operands]
+    assert change == pytest.approx(slope(np.float64(last)), rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("order", [-1, 0, 1, 2])
