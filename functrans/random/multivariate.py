@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,11 @@ def _by_eigenvalues(cov: Any) -> Any:
     return v * np.sqrt(np.maximum(w, 0))[..., None, :]  # (by rounding, some are less than 0)
 
 
-_FACTORS = {"cholesky": np.linalg.cholesky, "svd": _by_singular_values, "eigh": _by_eigenvalues}
+_FACTORS: dict[str, Callable[[Any], Any]] = {
+    "cholesky": np.linalg.cholesky,
+    "svd": _by_singular_values,
+    "eigh": _by_eigenvalues,
+}
 
 
 @checks.sampler

@@ -390,7 +390,7 @@ def _of_kind(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
     return np.dtype(f"{kind}{dtype.itemsize}")
 
 
-bitcast = primitive(
+bitcast: Primitive = primitive(
     "bitcast",
     infer=lambda x, *, kind: x.update(dtype=_of_kind(x.dtype, kind)),
     numpy=lambda x, *, kind: np.asarray(x).view(_of_kind(x.dtype, kind))[()],
