@@ -390,12 +390,12 @@ def _of_kind(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
     return np.dtype(f"{kind}{dtype.itemsize}")
 
 
-bitcast: Primitive = primitive(
-    "bitcast",
+reinterpret: Primitive = primitive(
+    "reinterpret",
     infer=lambda x, *, kind: x.update(dtype=_of_kind(x.dtype, kind)),
     numpy=lambda x, *, kind: np.asarray(x).view(_of_kind(x.dtype, kind))[()],
     jvp=ZERO_DERIVATIVE,
-    batch=lambda operands, axes, *, kind: (bitcast(operands[0], kind=kind), axes[0]),
+    batch=lambda operands, axes, *, kind: (reinterpret(operands[0], kind=kind), axes[0]),
     scalar=lambda x, *, kind: scalar.bitcast(x, _of_kind(x.dtype, kind)),
     elementwise=True,
     always_strong=True,

@@ -297,7 +297,7 @@ def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
     own = x.dtype
     same_size = {own.kind, wanted.kind} <= set("iuf") and own.itemsize == wanted.itemsize
     if type is np.ndarray and same_size:
-        bits, back = (partial(structural.bitcast, kind=dtype.kind) for dtype in (wanted, own))
+        bits, back = (partial(structural.reinterpret, kind=dtype.kind) for dtype in (wanted, own))
         return _as_view(x, "view", bits, lambda base, new: back(new))
     if type is np.ndarray and x.ndim > 0:
         if is_complex(x.dtype) and wanted == real_dtype(x.dtype):
