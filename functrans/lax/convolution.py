@@ -174,11 +174,6 @@ def conv_general_dilated(
     strides = numbers(window_strides, count, "window_strides", what)
     bases = numbers(lhs_dilation, count, "lhs_dilation", what)
     dilations = numbers(rhs_dilation, count, "rhs_dilation", what)
-    if isinstance(padding, str) and any(n != 1 for n in bases):
-        raise ShapeError(
-            f"padding={padding!r} says nothing where lhs_dilation is {bases}"
-            f"{here()}: give pairs (before, behind), or use lax.conv_transpose"
-        )
     extents = [x.shape[axis] for axis in specs.lhs_spec[2:]]
     taps = [y.shape[axis] for axis in specs.rhs_spec[2:]]
     windows = windows_over(extents, taps, strides, padding, bases, dilations, what)

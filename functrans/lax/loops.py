@@ -25,15 +25,15 @@ from functrans.tree import core as tree
 
 @boundary
 def while_loop(
-    cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None,
-    progress: str | None = None,
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
+    max_steps: int | None = None, progress: str | None = None,
 ) -> Any:  # fmt: skip
     """Apply a function repeatedly to a value while a condition holds.
 
     It does what this does, as one operation::
 
-        while cond(value):
-            value = body(value)
+        while cond_fun(value):
+            value = body_fun(value)
         return value
 
     Both modes of differentiation work. Reverse mode stores the residuals of each step on a stack
@@ -42,12 +42,12 @@ def while_loop(
 
     Parameters
     ----------
-    cond : callable
-        ``cond(value)`` gives one bool.
-    body : callable
-        ``body(value)`` gives the next value, in the same structure, shapes and dtypes; only Python
-        numbers in ``init`` take the dtype that ``body`` gives them.
-    init : pytree
+    cond_fun : callable
+        ``cond_fun(value)`` gives one bool.
+    body_fun : callable
+        ``body_fun(value)`` gives the next value, in the same structure, shapes and dtypes; only
+        Python numbers in ``init_val`` take the dtype that ``body_fun`` gives them.
+    init_val : pytree
     max_steps : int, optional
         The maximum number of steps.
     progress : str, optional
@@ -62,8 +62,8 @@ def while_loop(
     Raises
     ------
     CarryError
-        If ``body`` returns a value of another structure or type, or ``cond`` does not return one
-        bool.
+        If ``body_fun`` returns a value of another structure or type, or ``cond_fun`` does not
+        return one bool.
     StepLimitError
         If the condition still holds after ``max_steps`` steps.
 
@@ -77,9 +77,9 @@ def while_loop(
     >>> root(2.0), grad(root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    staging.check_function(cond, "cond", "while_loop", ("carry",))
-    staging.check_function(body, "body", "while_loop", ("carry",))
-    return _while(cond, body, init, max_steps, "while_loop", progress=progress)
+    staging.check_function(cond_fun, "cond", "while_loop", ("carry",))
+    staging.check_function(body_fun, "body", "while_loop", ("carry",))
+    return _while(cond_fun, body_fun, init_val, max_steps, "while_loop", progress=progress)
 
 
 def _while(
@@ -174,7 +174,7 @@ def _check_ended(goes_on: Any, limit: int) -> None:
 
 @boundary
 def fori_loop(
-    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any,
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any,
     max_steps: int | None = None, progress: str | None = None,
 ) -> Any:  # fmt: skip
     """Apply a function for each integer in a range.
@@ -182,7 +182,7 @@ def fori_loop(
     It does what this does, as one operation::
 
         for i in range(lower, upper):
-            value = body(i, value)
+            value = body_fun(i, value)
         return value
 
     With Python integers as bounds, it is a `scan`; with traced ones, a `while_loop`.
@@ -190,9 +190,9 @@ def fori_loop(
     Parameters
     ----------
     lower, upper : int
-    body : callable
-        ``body(i, value)`` gives the next value, in the same structure, shapes and dtypes.
-    init : pytree
+    body_fun : callable
+        ``body_fun(i, value)`` gives the next value, in the same structure, shapes and dtypes.
+    init_val : pytree
     max_steps : int, optional
         As for `while_loop`, if the bounds are traced.
     progress : str, optional
@@ -206,7 +206,7 @@ def fori_loop(
     Raises
     ------
     CarryError
-        If ``body`` returns a value of another structure or type.
+        If ``body_fun`` returns a value of another structure or type.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def fori_loop(
     >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
     np.float64(3.0)
     """
-    staging.check_function(body, "body", "fori_loop", ("i", "carry"))
+    staging.check_function(body_fun, "body", "fori_loop", ("i", "carry"))
     for bound, name in ((lower, "lower"), (upper, "upper")):
         aval = aval_of_leaf(staging.single(bound, f"{name} of fori_loop"))
         if aval.shape != () or aval.dtype.kind not in "iu":
@@ -224,18 +224,18 @@ def fori_loop(
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
         steps = max(int(upper) - int(lower), 0)
         if progress is not None:
-            return _counted_in_segments(body, init, int(lower), steps, progress)
-        return _counted(body, init, int(lower), steps)
+            return _counted_in_segments(body_fun, init_val, int(lower), steps, progress)
+        return _counted(body_fun, init_val, int(lower), steps)
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state
-        return i + 1, body(i, value)
+        return i + 1, body_fun(i, value)
 
     def below(state: tuple[Any, Any]) -> Any:
         return state[0] < upper
 
-    start = (astype(lower, np.int64), init)
-    return _while(below, step, start, max_steps, "fori_loop", True, progress, body)[1]
+    start = (astype(lower, np.int64), init_val)
+    return _while(below, step, start, max_steps, "fori_loop", True, progress, body_fun)[1]
 
 
 def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int) -> Any:

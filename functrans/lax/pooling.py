@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.lax.sliding import limit, numbers, windows_over
-from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
-from functrans.ops.arrays.structural import full_p, reduce_sum, reshape
+from functrans.ops.arrays.structural import astype, full_p, reduce_sum, reshape
 from functrans.ops.compiled.places import whole
 from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
@@ -20,12 +20,13 @@ from functrans.trace.source import here
 
 Padding = str | Sequence[tuple[int, int]]
 
-_REDUCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
-    np.add: reduce_sum,
-    np.multiply: reduce_prod,
-    np.maximum: reduce_max,
-    np.minimum: reduce_min,
+_REDUCTIONS: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[[Any], Any]]] = {
+    np.add: (reduce_sum, lambda dtype: 0),
+    np.multiply: (reduce_prod, lambda dtype: 1),
+    np.maximum: (reduce_max, lambda dtype: limit(dtype, -1)),
+    np.minimum: (reduce_min, lambda dtype: limit(dtype, 1)),
 }
+"""How whole axes are combined, and the identity."""
 
 
 def reduce_window(
@@ -40,8 +41,9 @@ def reduce_window(
     ----------
     operand : array
     init_value : number
-        The identity of the computation, such as 0 for a sum or ``-np.inf`` for a maximum. It fills
-        the padding, and the gaps of a dilation.
+        What the elements of each window are combined with: usually the identity of the
+        computation, such as 0 for a sum or ``-np.inf`` for a maximum. If the computation is a
+        function of your own, it must be its identity.
     computation : callable
         ``np.add``, ``np.multiply``, ``np.maximum``, ``np.minimum``, or another associative function
         of two arrays that combines them element by element.
@@ -77,6 +79,7 @@ def reduce_window(
     """
     what = "reduce_window"
     x = asarray(operand)
+    init = _number(init_value, x.dtype)
     taps = numbers(window_dimensions, x.ndim, "window_dimensions", what, least=0)
     strides = numbers(window_strides, x.ndim, "window_strides", what)
     bases = numbers(base_dilation, x.ndim, "base_dilation", what)
@@ -84,12 +87,16 @@ def reduce_window(
     windows = [*windows_over(x.shape, taps, strides, padding, bases, dilations, what)]
     moving = [axis for axis, one in enumerate(windows) if one != Window(x.shape[axis], 1)]
     if prod(taps) == 0:
-        return _full(tuple(one.places for one in windows), init_value, x.dtype)
-    if not _is_zero(init_value):
+        return np.broadcast_to(init, [one.places for one in windows]).copy()
+    _, identity = _REDUCTIONS.get(computation, (None, lambda dtype: init_value))
+    neutral = identity(x.dtype)
+    if not _is_zero(neutral):
         for axis in moving:
-            x, windows[axis] = _filled(x, axis, windows[axis], init_value)
+            x, windows[axis] = _filled(x, axis, windows[axis], neutral)
     seen = windows_of(x, axes=tuple(moving), windows=tuple(windows[axis] for axis in moving))
-    return _combined(seen, computation, x.ndim)
+    found = _combined(seen, computation, x.ndim)
+    is_neutral = neutral is init_value or (not holds_tracer(init) and init == neutral)
+    return found if is_neutral else computation(found, init)
 
 
 def _is_zero(value: Any) -> bool:
@@ -97,13 +104,20 @@ def _is_zero(value: Any) -> bool:
     return is_number and not any(np.asarray(value).tobytes())  # (-0.0 is another number)
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
-    if np.ndim(value) != 0:
+def _number(init_value: Any, dtype: np.dtype[Any]) -> Any:
+    """The initial value in the dtype of the array."""
+    init = asarray(init_value)
+    if init.ndim != 0:
         raise ShapeError(
             "init_value of reduce_window must be one number, and has the shape "
-            f"{np.shape(value)}{here()}"
+            f"{init.shape}{here()}"
         )
-    return full_p(shape=shape, value=value, dtype=np.dtype(dtype))
+    if init.dtype.kind in "fc" and dtype.kind in "biu":
+        raise DtypeError(
+            f"init_value of reduce_window is {init_value}, and the elements are {dtype}{here()}: "
+            "give a number of that dtype"
+        )
+    return astype(init, dtype)
 
 
 def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
@@ -117,7 +131,7 @@ def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
     taken = (*rest[:axis], (first, last - first, 1), *rest[axis + 1 :])
     there = (first * one.base - low, last - first, one.base)
     filled = update_slice(
-        _full(shape, value, x.dtype), read_slice(x, index=taken),
+        full_p(shape=shape, value=value, dtype=x.dtype), read_slice(x, index=taken),
         index=(*rest[:axis], there, *rest[axis + 1 :]),
     )  # fmt: skip
     return filled, one._replace(offset=one.offset - low, base=1)
@@ -126,9 +140,9 @@ def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
 def _combined(x: Any, computation: Callable[[Any, Any], Any], first: int) -> Any:
     """The elements along all axes from ``first`` on, combined."""
     axes = tuple(range(first, x.ndim))
-    known = _REDUCTIONS.get(computation)
-    if known is not None and not (known is reduce_sum and x.dtype.kind == "b"):
-        return known(x, axes=axes)
+    reduce, _ = _REDUCTIONS.get(computation, (None, None))
+    if reduce is not None and not (reduce is reduce_sum and x.dtype.kind == "b"):
+        return reduce(x, axes=axes)
     x = reshape(x, shape=(*x.shape[:first], prod(x.shape[first:])))
     parts = [x[..., k] for k in range(x.shape[-1])]
     while len(parts) > 1:

@@ -39,7 +39,7 @@ def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tup
 
 def limit(dtype: Any, sign: int) -> Any:
     """A value that no number of a dtype is less than (for -1), or larger than (for 1)."""
-    if is_float(dtype):
+    if is_float(dtype) or dtype.kind == "c":
         return sign * np.inf
     if dtype.kind == "b":
         return sign > 0
@@ -88,6 +88,12 @@ def windows_over(
     bases: Sequence[int], dilations: Sequence[int], what: str,
 ) -> tuple[Window, ...]:  # fmt: skip
     """The window on each axis, whose elements are ``bases`` apart, with a padding around them."""
+    same = isinstance(padding, str) and padding.upper() != "VALID"
+    if same and any(base != 1 for base in bases):
+        raise ShapeError(
+            f"padding={padding!r} of {what} says nothing where the array's elements are {bases} "
+            f"apart{here()}: give pairs (before, behind)"
+        )
     wide, reach = map(dilated, extents, bases), map(dilated, taps, dilations)
     pairs = paddings(padding, list(wide), list(reach), strides, what)
     return tuple(map(_window, extents, taps, strides, pairs, bases, dilations))

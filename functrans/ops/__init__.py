@@ -13,7 +13,7 @@ from functrans.lazily import homes, importer
 from functrans.trace import protocols
 
 _NAMES = {
-    "arrays.structural": "broadcast_to cast full iota reduce_sum reshape transpose",
+    "arrays.structural": "broadcast_to cast full iota reduce_sum reinterpret reshape transpose",
     "elementwise.arithmetic": (
         "add divide divmod floor_divide fmod fraction gcd lcm modf multiply negative positive "
         "reciprocal remainder subtract"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ __all__ = ["multivariate_normal", "orthogonal", "truncated_normal"]
 Dtype = np.dtype[Any]
 
 
-def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None) -> Any:
+def multivariate_normal(
+    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
+) -> Any:
     """Normal vectors with a mean and a covariance.
 
     Parameters
@@ -30,18 +33,21 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     key : array of shape (2,), uint32
     mean : float array of shape (..., n)
     cov : float array of shape (..., n, n)
-        Symmetric and positive definite; its lower triangle is read. Samples have derivatives with
-        respect to it and to ``mean``.
+        Symmetric and positive definite, or semidefinite for the methods ``"svd"`` and ``"eigh"``;
+        its lower triangle is read, but for ``"svd"``. Samples have derivatives with respect to it
+        and to ``mean``.
     shape : tuple of int, optional
         The shape to which ``mean`` and ``cov`` broadcast, without their last axes; if it is not
         given, their common shape.
     dtype : dtype, optional
         float32 or float64; that of the parameters if it is not given.
+    method : {"cholesky", "svd", "eigh"}
+        How ``cov`` is factored as ``L @ L.T``.
 
     Returns
     -------
     array of shape ``(*shape, n)`` and ``dtype``
-        ``mean + L z`` for the Cholesky factor ``L`` of ``cov``.
+        ``mean + L z`` for standard normal numbers ``z``.
 
     Examples
     --------
@@ -64,12 +70,35 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
         )
     of_mean, of_cov = np.empty(np.shape(mean)[:-1]), np.empty(np.shape(cov)[:-2])
     shape = checks.joint_shape(shape, called, of_mean, of_cov)
-    return _multivariate_normal(key, mean, cov, shape=shape, dtype=dtype)
+    if method not in _FACTORS:
+        raise ValueError(
+            f"method of {called} is one of {', '.join(_FACTORS)}, not {method!r}{here()}"
+        )
+    return _multivariate_normal(key, mean, cov, shape=shape, dtype=dtype, method=method)
+
+
+def _by_singular_values(cov: Any) -> Any:
+    u, s, _ = np.linalg.svd(cov)
+    return u * np.sqrt(s)[..., None, :]
+
+
+def _by_eigenvalues(cov: Any) -> Any:
+    w, v = np.linalg.eigh(cov)
+    return v * np.sqrt(np.maximum(w, 0))[..., None, :]  # (by rounding, some are less than 0)
+
+
+_FACTORS: dict[str, Callable[[Any], Any]] = {
+    "cholesky": np.linalg.cholesky,
+    "svd": _by_singular_values,
+    "eigh": _by_eigenvalues,
+}
 
 
 @checks.sampler
-def _multivariate_normal(key: Any, mean: Any, cov: Any, *, shape: Shape, dtype: Dtype) -> Any:
-    mean, factor = checks.parameter(mean, dtype), np.linalg.cholesky(checks.parameter(cov, dtype))
+def _multivariate_normal(
+    key: Any, mean: Any, cov: Any, *, shape: Shape, dtype: Dtype, method: str
+) -> Any:
+    mean, factor = checks.parameter(mean, dtype), _FACTORS[method](checks.parameter(cov, dtype))
     numbers = standard_normal(key, (*shape, mean.shape[-1]), dtype)
     return mean + np.matmul(factor, numbers[..., None])[..., 0]
 

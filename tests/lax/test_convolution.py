@@ -351,8 +351,8 @@ X, K = np.ones((2, 3, 5)), np.ones((4, 3, 2))
         ),
         (
             lambda: lax.conv_general_dilated(X, K, (1,), "SAME", (2,)),
-            "padding='SAME' says nothing where lhs_dilation is (2,): give pairs (before, behind), "
-            "or use lax.conv_transpose",
+            "padding='SAME' of conv_general_dilated says nothing where the array's elements are "
+            "(2,) apart: give pairs (before, behind)",
         ),
         (
             lambda: lax.conv_dimension_numbers(X.shape, K.shape, ("NCH", "OIW", "NCH")),

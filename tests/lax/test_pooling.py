@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, lax, vmap
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.testing import check_grads
 
 rng = np.random.default_rng(0)
@@ -92,6 +92,33 @@ def test_an_empty_window_holds_the_identity():
     np.testing.assert_array_equal(found, np.full(found.shape, -np.inf))
 
 
+@pytest.mark.parametrize("padding", ["VALID", "SAME", [(3, 0)]])
+@pytest.mark.parametrize(
+    ("combine", "init"), [(np.add, 1.5), (np.multiply, 2.0), (np.maximum, 0.3), (np.minimum, 0.3)]
+)
+def test_each_window_is_combined_once_with_another_number_than_the_identity(combine, init, padding):
+    x = np.array([-1.0, 2.0, 0.5, -3.0])
+    neutral = {np.add: 0, np.multiply: 1, np.maximum: -np.inf, np.minimum: np.inf}[combine]
+    expected = combine(lax.reduce_window(x, neutral, combine, (2,), (1,), padding), init)
+
+    def apply(x, init):
+        return lax.reduce_window(x, init, combine, (2,), (1,), padding)
+
+    np.testing.assert_array_equal(apply(x, init), expected)
+    np.testing.assert_array_equal(jit(lambda x: apply(x, init))(x), expected)
+    np.testing.assert_array_equal(jit(apply)(x, init), expected)
+    check_grads(apply, (x, init), order=2)
+
+
+def test_the_initial_number_has_the_dtype_of_the_array():
+    x = np.array([1, -2], np.float32)
+    assert lax.reduce_window(x, np.float64(0.5), np.maximum, (2,)).dtype == np.float32
+    complex_ones = lax.reduce_window(x + 0j, -np.inf, np.maximum, (2,), padding="SAME")
+    np.testing.assert_array_equal(complex_ones, [1, -2])
+    with pytest.raises(DtypeError, match="init_value of reduce_window is -inf, and the elements"):
+        lax.reduce_window(x.astype(np.int8), -np.inf, np.maximum, (2,))
+
+
 def test_equal_largest_elements_share_the_derivative_as_in_max():
     image = np.array([[1.0, 3.0], [3.0, 3.0]])
     pooled = grad(lambda x: lax.max_pool(x[None, :, :, None], (2, 2)).sum())(image)
@@ -134,8 +161,11 @@ def test_messages():
     assert "window_shape must hold 2 integers for images of shape (1, 4, 4, 1)" in str(caught.value)
     with pytest.raises(ShapeError, match="window_dimensions of reduce_window must hold 1 integers"):
         lax.reduce_window(np.ones(3), 0.0, np.add, (2, 2))
-    with pytest.raises(ShapeError, match=r"init_value of reduce_window must be one number"):
-        lax.reduce_window(np.ones(3), np.ones(3), np.add, (2,), padding="SAME")
+    for padding in ("SAME", "VALID"):
+        with pytest.raises(ShapeError, match=r"init_value of reduce_window must be one number"):
+            lax.reduce_window(np.ones(3), np.ones(3), np.add, (2,), padding=padding)
+    with pytest.raises(ShapeError, match=r"padding='SAME' of reduce_window says nothing where"):
+        lax.reduce_window(np.ones(3), 0.0, np.add, (2,), padding="SAME", base_dilation=(2,))
 
 
 def test_a_negative_zero_as_the_initial_value_keeps_its_sign():

@@ -116,6 +116,11 @@ def halvings(x):
     return lax.while_loop(lambda s: s[0] > 1.0, lambda s: (s[0] / 2, s[1] + 1), (x, 0))
 
 
+def test_arguments_have_jaxs_names():
+    halve = lax.while_loop(cond_fun=lambda x: x > 1, body_fun=lambda x: x / 2, init_val=5.0)
+    assert halve == lax.fori_loop(0, 3, body_fun=lambda i, x: x / 2, init_val=5.0) == 0.625
+
+
 def test_no_steps_and_many():
     assert halvings(0.5) == (0.5, 0)
     assert halvings(1000.0) == (1000.0 / 1024, 10)

@@ -225,7 +225,7 @@ def test_any_layout_may_be_asked_for_as_nothing_can_tell_them_apart():
             "np.intersect1d(..., return_indices=...",
         ),
         (lambda a: np.linalg.qr(np.outer(a, a), "raw")[0], "np.linalg.qr with mode='raw'"),
-        (lambda a: a.view(np.int64), "ndarray.view of float64 as int64 is not"),
+        (lambda a: a.view(np.int32), "ndarray.view of float64 as int32 is not"),
     ],
 )
 def test_what_is_not_supported_is_named(call, words):

@@ -76,6 +76,19 @@ def test_distribution(name):
     assert stats.kstest(x, distribution.cdf).pvalue > 0.01
 
 
+@pytest.mark.parametrize("method", ["svd", "eigh"])
+def test_normal_vectors_with_a_singular_covariance(method):
+    mean, cov = np.array([1.0, 2.0]), np.array([[4.0, 2.0], [2.0, 1.0]])
+    x = random.multivariate_normal(KEY, mean, cov, (COUNT,), method=method)
+    np.testing.assert_allclose(x[:, 0] - 1, 2 * (x[:, 1] - 2), atol=1e-6)
+    assert stats.kstest(x[:, 1], stats.norm(2, 1).cdf).pvalue > 0.01
+
+
+def test_unknown_method():
+    with pytest.raises(ValueError, match="is one of cholesky, svd, eigh, not 'qr'"):
+        random.multivariate_normal(KEY, np.zeros(2), np.eye(2), method="qr")
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["normal", "gamma", "t", "truncated_normal to the right"])
 def test_distribution_in_float32(name):

@@ -385,6 +385,23 @@ def astype(x: Any, dtype: Any) -> Any:
 protocols.operators["astype"] = astype
 protocols.operators["strengthen"] = lambda x: astype(x, x.dtype)
 
+
+def _of_kind(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
+    return np.dtype(f"{kind}{dtype.itemsize}")
+
+
+reinterpret: Primitive = primitive(
+    "reinterpret",
+    infer=lambda x, *, kind: x.update(dtype=_of_kind(x.dtype, kind)),
+    numpy=lambda x, *, kind: np.asarray(x).view(_of_kind(x.dtype, kind))[()],
+    jvp=ZERO_DERIVATIVE,
+    batch=lambda operands, axes, *, kind: (reinterpret(operands[0], kind=kind), axes[0]),
+    scalar=lambda x, *, kind: scalar.bitcast(x, _of_kind(x.dtype, kind)),
+    elementwise=True,
+    always_strong=True,
+    samples=cases(((3,), {"kind": "i"}), ((integers(-3, 3), (2, 2)), {"kind": "u"})),
+)
+
 # -- array creation --------------------------------------------------------------------------------
 
 full_p = primitive(

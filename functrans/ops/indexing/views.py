@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -291,12 +292,20 @@ def _of_pairs(x: Any) -> Any:
 
 
 def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
-    """The same elements; complex ones also as their parts, and such parts as complex numbers."""
+    """The same elements, or their bits as numbers of another dtype of that size.
+
+    Complex elements also as their parts, and such parts as complex numbers.
+    """
     if dtype is np.ndarray:
         dtype = None
     wanted = x.dtype if dtype is None else np.dtype(dtype)
     if type is np.ndarray and wanted == x.dtype:
         return getitem(x, ...)
+    own = x.dtype
+    same_size = {own.kind, wanted.kind} <= set("iuf") and own.itemsize == wanted.itemsize
+    if type is np.ndarray and same_size:
+        bits, back = (partial(structural.reinterpret, kind=dtype.kind) for dtype in (wanted, own))
+        return _as_view(x, "view", bits, lambda base, new: back(new))
     if type is np.ndarray and x.ndim > 0:
         if is_complex(x.dtype) and wanted == real_dtype(x.dtype):
             return _as_view(x, "view", _pairs, lambda base, new: _of_pairs(new))
@@ -304,7 +313,7 @@ def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
             return _as_view(x, "view", _of_pairs, lambda base, new: _pairs(new))
     raise UnsupportedAttributeError(
         f"ndarray.view of {x.dtype} as {wanted} is not supported on traced values{here()}; "
-        "instead: x.astype(dtype) converts the values; what bytes they consist of is not known"
+        "instead: x.astype(dtype) converts the values; a dtype of the same size shows their bits"
     )
 
 

@@ -407,3 +407,42 @@ def test_adding_to_a_view_of_one_number_is_seen_in_the_array():
         return y
 
     np.testing.assert_array_equal(jvp(through_a_view, (np.ones(2),), (np.ones(2),))[0], [6.0, 1.0])
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ("f8", "i8"),
+        ("u4", "f4"),
+        ("f8", "u8"),
+        ("f4", "i4"),
+        ("f2", "u2"),
+        ("i4", "u4"),
+        ("u1", "i1"),
+    ],
+)
+def test_bits_as_numbers_of_the_same_size(own, wanted):
+    x = np.array([1.5, 0.0, 3.0, 200.0]).astype(own)
+    if own[0] == "f":
+        x = np.concatenate([x, np.array([-0.0, np.nan, -np.inf, np.finfo(own).tiny / 4], own)])
+
+    def f(x):
+        return x.view(wanted)
+
+    for found in (jit(f)(x), vmap(f)(x), vmap(vmap(f))(x[:, None])[:, 0]):
+        assert found.dtype == wanted
+        assert found.tobytes() == x.view(wanted).tobytes()
+    assert jit(f)(x[0]) == x[:1].view(wanted)[0]
+
+    def written(x):
+        y = x + x.dtype.type(1)
+        y.view(wanted)[1:2] = x.view(wanted)[:1]
+        return y
+
+    assert jit(written)(x).tobytes() == written(x).tobytes()
+
+
+def test_bits_have_no_derivative():
+    x = np.array([2.0, -3.0])
+    np.testing.assert_array_equal(grad(lambda x: np.sum(x * (x.view(np.int64) > 0)))(x), [1, 0])
