@@ -18,7 +18,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Let, Reduce, Store
 from functrans.loop.target import Target
-from functrans.loop.walk import expressions
+from functrans.loop.walk import expressions, loaded, stored
 from functrans.lower.nest.unroll_and_jam import Jam
 from functrans.lower.nest.vectors import widths
 
@@ -30,7 +30,9 @@ def several_rows(loop: For, target: Target) -> For:
     if loop.lanes > 1 or not isinstance(row, Reduce):
         return loop
     terms = _innermost(row)
+    # what is stored and read again may be private to an iteration
     is_plain = all(isinstance(each, (Let, Store)) for each in others)
+    is_plain = is_plain and stored(loop.body).isdisjoint(loaded(loop.body))
     if not is_plain or terms is None or not _is_worthwhile(terms, loop.index, target):
         return loop
     # the code of what follows is repeated for each row

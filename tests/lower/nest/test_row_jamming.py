@@ -13,6 +13,7 @@ from functrans.lower.nest.row_jamming import several_rows
 from tests.lower.by_hand import done_by, results
 from tests.targets import take_host_for, target
 
+F4 = np.dtype(np.float32)
 AVX2 = target(vector_bytes=32, registers=16)
 RNG = np.random.default_rng(0)
 
@@ -54,13 +55,21 @@ def test_four_rows_or_two_of_which_each_is_one_block(rows, columns, count, lanes
 
 
 def test_what_stays():
-    """Few or short rows, rows without a common factor from a cache, and short ones from memory."""
+    """Few or short rows, rows without a common factor from a cache, and short ones from memory.
+
+    And sums that go through memory which all rows may share.
+    """
     far = target(vector_bytes=32, registers=16, reductions={"from_memory": 1000})
-    for (loop, *_), machine in (
-        (products(7, 300), AVX2),
-        (products(40, 20), AVX2),
-        (products(40, 300, shared=False), AVX2),
-        (products(40, 300), far),
+    plain, *_ = products(40, 300)
+    row, last = plain.body
+    shared = buffer("s", F4, (1,))
+    through = (Store(shared, (ZERO,), last.value), replace(last, value=load(shared, (ZERO,))))
+    for loop, machine in (
+        (replace(plain, body=(row, *through)), AVX2),
+        (products(7, 300)[0], AVX2),
+        (products(40, 20)[0], AVX2),
+        (products(40, 300, shared=False)[0], AVX2),
+        (plain, far),
     ):
         assert done_by(several_rows, loop, target=machine) is loop
 
