@@ -153,7 +153,7 @@ def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py`, `nest/tiling.py`,
-    `nest/row_sums.py` and `nest/fission.py`.
+    `nest/row_sums.py`, `nest/row_jamming.py` and `nest/fission.py`.
     Values that only their own nest reads are in locals or in scratch on the stack. Nests that begin
     with a matrix product are blocked: `product/epilogue.py`, with `product/kernel.py`; several of
     them may share the same blocks of rows: `product/streaming.py`, `product/row_blocks.py`.
