@@ -41,7 +41,8 @@ class Expressions(Calls):
         called: set[Function],  # the functions that are called, and not inlined where they occur
     ) -> None:
         super().__init__(writer, buffers, changing, called)
-        self.sizes, self.extents = sizes, 0
+        self.sizes = sizes
+        self.extents = 0  # the first sizes are extents, which are never 0
         self.indices: dict[Scalar, str] = {}
         self.slots: dict[Scalar, Slot] = {}
         self.parameters = 1

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
 
 
 def new_slot(writer: Writer, dtype: np.dtype[Any], lanes: int, value: Scalar | None = None) -> Slot:
-    """A slot for values of a dtype; a loop that computes such a value carries it."""
+    """A slot for values of a dtype. With a ``value``, a loop combines such values in it."""
     held = ""
     if value is not None and dtype == BOOL and lanes > 1 and "pieces" in writer.instructions:
         conditions = (x for x in postorder([value]) if x.dtype == BOOL and x.op != "load")
