@@ -13,7 +13,7 @@ from dataclasses import replace
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.reductions import Reductions, blocked
+from functrans.loop.reductions import Reductions, blocked, unblocked
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Let, Reduce, Store
@@ -39,10 +39,14 @@ def several_rows(loop: For, target: Target) -> For:
     after = postorder([x for each in others for x in expressions(each)])
     if node_count(x for x in after if x.args) > _extent(terms):
         return loop
+    whole = unblocked(_with_lanes(row, 1))
     count, lanes = _rows_and_lanes(row, terms, target)
-    if count == 1 or rows < 2 * count:
+    if whole.body or count == 1 or rows < 2 * count:
         return loop
-    row = blocked(_with_lanes(row, lanes), target[Reductions])
+    _, _, stop = whole.loops[0]
+    is_filled = stop.op == "const" and stop.attribute % lanes == 0
+    whole = replace(whole, lanes=lanes, repeatable=terms.repeatable, whole=is_filled)
+    row = blocked(whole, target[Reductions])
     simplify, groups = Simplifier(), rows // count
     group = index(loop.index.attribute[0], -(-rows // count))
     places = [{loop.index: simplify(group * count + number)} for number in range(count)]
