@@ -39,7 +39,7 @@ from functrans.ops.reductions.compiled.short_circuit import ShortCircuit
 from functrans.ops.reductions.compiled.sorts import Sorts
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
-from functrans.optimise.machine.contraction_layout import SplitSums, TermOrder
+from functrans.optimise.machine.contraction_layout import SplitSums, Swapping, TermOrder
 from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.invariant_packing import InvariantPacking
 from functrans.optimise.machine.late_gathers import Sinking
@@ -56,8 +56,8 @@ RECORDS = {
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
         InvariantPacking, Joining, Joins, Kernels, Levels, LibraryTransforms, Materialisation,
         Matrices, Motion, Outlining, Pieces, Products, Recomputation, Reductions, Regrouping, Reuse,
-        RowBlocks, ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Teams, TermOrder,
-        Tiling, Transforms, Unrolling, Vectors,
+        RowBlocks, ShortCircuit, Sinking, Sorts, SplitSums, Storing, Streaming, Swapping, Teams,
+        TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
 

@@ -205,9 +205,11 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     if not is_dense(right, root.sides[2][-1]):
         return False
     rows, has_many_registers = extents_of(root).rows, target.registers > limits.few_registers
+    near = 2 * limits.largest_near if tiles == 1 else limits.largest_near
+    if not has_many_registers and _is_larger(root, near):
+        return False
     if tiles == 1:
-        is_small = not (has_many_registers and _is_larger(root, limits.largest_for_a_tile))
-        return is_small or rows <= limits.fewest_rows
+        return rows <= limits.fewest_rows or not _is_larger(root, limits.largest_for_a_tile)
     distance = abs(stride_of(right, Coefficients(counter)) or 0) * root.target.dtype.itemsize
     if distance % limits.page == 0:
         return tiles <= limits.fewest_tiles and not _is_larger(root, target.cache)
@@ -252,14 +254,15 @@ def _terms_of_wholes(
         return 0, False
     has_few_registers = target.registers <= limits.few_registers
     few = limits.few_tiles_of_wholes * (4 if has_few_registers else 1)
-    is_near = nbytes <= limits.largest_of_wholes and tiles <= few
+    largest = limits.largest_of_wholes // (2 if has_few_registers else 1)
+    is_near = nbytes <= largest and tiles <= few
     if is_near and reads_columns_in_place(root, target, tiles):
         return 0, False
     room, rows = target.largest_stack // itemsize, tiles * height
     if rows != size.rows:
         room -= rows * columns  # the sums are not where the result is
     terms = room // (columns if is_dense(left, counter) else rows + columns)
-    fits = terms >= limits.fewest_packed
+    fits = terms >= limits.fewest_of_wholes
     enough = min(limits.terms_in_arena, size.terms)
     are_few = terms < enough and rows * columns * itemsize > limits.few_sums
     # a strided left operand would otherwise be packed as a whole

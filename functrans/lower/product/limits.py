@@ -67,7 +67,8 @@ class Blocking(NamedTuple):
     """The most bytes between rows of a right operand that is read in place for any number of rows,
     with AVX-512, if it fits into the cache: a page has many of its rows."""
     largest_for_a_tile: int = 1 << 24
-    """The same for a single tile, unless it has few rows: a packed copy is read once."""
+    """The same for a single tile, unless it has few rows, with AVX-512: a packed copy is read
+    once."""
     fewest_tiles: int = 4
     """The most tiles below each other for a right operand whose rows share sets of a cache, if it
     fits into the cache."""
@@ -82,6 +83,9 @@ class Blocking(NamedTuple):
     tiles_from_afar: int = 2
     """The most tiles below each other that read such a panel in place if not even the second-level
     cache holds it; `fewest_tiles` if only the first-level one does not."""
+    largest_near: int = 6 << 20
+    """The most bytes of a right operand that several tiles read in place, without AVX-512; a single
+    tile reads twice as many. A larger one comes from memory, and faster line by line."""
     few_terms: int = 64
     """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
     most_thin: int = 10
@@ -124,14 +128,16 @@ class Blocking(NamedTuple):
     half of the loads cross cache lines."""
     largest_of_wholes: int = 1 << 23
     """The most bytes of all right operands of the stack for which it does: larger ones are not in a
-    cache, and come from memory faster if whole rows of them are packed."""
-    terms_in_arena: int = 256
+    cache, and come from memory faster if whole rows of them are packed. Without AVX-512, half."""
+    terms_in_arena: int = 128
     """The terms that such a block packs at a time without AVX-512, outside of the stack if that
     has no room for them: large sums are added to less often."""
-    few_sums: int = 1 << 17
+    few_sums: int = 3 << 16
     """The most bytes of sums that are added to more often: a second-level cache holds them."""
     fewest_packed: int = 32
-    """The fewest terms of a stretch in a block that packs both operands."""
+    """The fewest terms of a stretch in a block of all rows that packs both operands."""
+    fewest_of_wholes: int = 16
+    """The same where the block is a whole matrix, which comes from memory faster line by line."""
     time_of_whole_tiles: float = 1.06
     """The most time of tiles that divide the rows, as a part of that of the best ones."""
     enough_sums: int = 12

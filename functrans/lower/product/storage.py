@@ -124,10 +124,7 @@ class Storage:
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand in place, and not a packed copy."""
         is_shared = self.has_few_registers and self.blocks.packs  # one copy is for all blocks
-        size, few = self.size, self.blocks.panels <= self.limits.few_panels and not is_shared
-        nbytes = size.batch * size.rows * size.terms * self.dtype.itemsize
-        if self.has_few_registers and nbytes > self.limits.largest_of_wholes:
-            few = False  # rows that come from memory are prefetched while they are packed
+        few = self.blocks.panels <= self.limits.few_panels and not is_shared
         return self.left.is_dense(self.left.counter) or (few and self.left.factor.op == "load")
 
     @property

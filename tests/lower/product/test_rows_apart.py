@@ -47,17 +47,3 @@ def test_parts_of_long_sums_that_pack_in_the_arena(monkeypatch, dtype, rows, col
         found.append(jit(product)(x, y))
     for each in found:
         np.testing.assert_array_equal(each, product(x, y))  # whole numbers, without rounding
-
-
-@pytest.mark.parametrize("largest", [1 << 12, 1 << 23])
-def test_few_columns_of_a_left_operand_from_memory_are_packed(monkeypatch, largest):
-    limits = {"largest_of_wholes": largest}
-    take_host_for(monkeypatch, vector_bytes=32, registers=16, blocking=limits)
-    x, y = array(600, 300), array(600, 10)
-
-    def product(x, y):
-        return x.T @ y
-
-    plan = str(jit(product).lower(x, y).schedule())
-    assert ("_left[" in plan) == (largest < x.nbytes)
-    np.testing.assert_allclose(jit(product)(x, y), product(x, y), rtol=1e-9, atol=1e-9)

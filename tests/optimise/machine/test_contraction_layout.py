@@ -8,6 +8,7 @@ import pytest
 from functrans import config, hessian, jit, vmap
 from functrans.loop.target import CPU
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 
@@ -40,6 +41,38 @@ def test_long_sums_of_wide_results_are_cut_where_a_packed_copy_leaves_the_caches
     np.testing.assert_allclose(product(x, y), x.T @ y, rtol=1e-10, atol=1e-10)
     assert "16 x 1200 times 1200 x 512" in product.lower(x[:1200], y[:1200]).schedule()
     assert " of 16 x " not in along_terms.lower(x, y.T.copy()).schedule()
+
+
+@pytest.mark.parametrize(
+    ("terms", "rows", "columns", "swaps"),
+    [
+        (1100, 1000, 10, True),
+        (9000, 128, 2, True),
+        (1100, 1000, 999, True),
+        (1000, 1000, 1000, False),  # neither operand is larger
+        (900, 1000, 10, False),  # it is in a cache
+        (70_000, 17, 10, False),  # the lines are short
+        (31, 40_000, 10, False),  # the result is large
+    ],
+)
+def test_a_large_strided_operand_is_on_the_right(terms, rows, columns, swaps, monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=32, registers=16)
+    x = RNG.standard_normal((terms, rows)).astype(np.float32)
+    y = RNG.standard_normal((terms, columns)).astype(np.float32)
+    step = jit(lambda x, y, w: w - 0.5 * (x.T @ y))
+    w = np.ones((rows, columns), np.float32)
+    sides = re.search(r"(\d+) x \d+ times \d+ x (\d+)", step.lower(x, y, w).schedule())
+    assert [int(side) for side in sides.groups()] == [rows, columns][:: -1 if swaps else 1]
+    np.testing.assert_allclose(step(x, y, w), w - 0.5 * (x.T @ y), rtol=1e-3, atol=1e-3)
+    stack = jit(lambda x, y: x.mT @ y)
+    x, y = np.stack([x, -2 * x]), np.stack([y, y[::-1]])
+    np.testing.assert_allclose(stack(x, y), x.mT @ y, rtol=1e-3, atol=1e-3)
+
+
+def test_a_large_strided_operand_times_an_identity_is_its_transpose(monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=32, registers=16)
+    x = RNG.standard_normal((400, 2000))
+    np.testing.assert_array_equal(jit(lambda x: x.T @ np.eye(400))(x), x.T)
 
 
 def test_sums_over_several_axes_are_cut():
