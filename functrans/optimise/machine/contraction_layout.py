@@ -74,7 +74,7 @@ class Swapping(NamedTuple):
     AVX-512.
     """
 
-    least_bytes: int = 1 << 22
+    least_bytes: int = 5 << 19
     """The fewest bytes of the left operand: pieces of a smaller one are read from a cache."""
     shortest_line: int = 256
     """The fewest bytes between its terms: pieces of shorter lines follow each other in memory."""
