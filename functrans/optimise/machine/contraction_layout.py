@@ -110,7 +110,7 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     producers = dict(graph.makers)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        eqn, result = _swapped(eqn, producers, target)
+        eqn, result = _with_larger_on_the_right(eqn, producers, target)
         if not (eqn.primitive is dot_general and is_large(eqn, target)):
             eqns += _in_one_order(eqn, target)
         elif known := _by_identity(eqn, producers):
@@ -125,7 +125,9 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _swapped(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
+def _with_larger_on_the_right(
+    eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target
+) -> tuple[Eqn, list[Eqn]]:
     """The product with its operands swapped, and the transpose of its result, if that is faster.
 
     The right operand is packed in whole lines. Of a left operand whose terms are lines in memory,
@@ -135,10 +137,12 @@ def _swapped(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[E
     if eqn.primitive is not dot_general or target.registers > target[Forms].few_registers:
         return eqn, []
     (x, y), (left, right), (out,) = eqn.inputs, sides(eqn), eqn.outputs
+    if not len(left.free) == len(left.contract) == len(right.free) == 1:
+        return eqn, []
     x, through = _untransposed(x, producers)
-    axes = Sides(*(tuple(through[i] for i in group) for group in left))
+    batch, _, contract = (tuple(through[i] for i in group) for group in left)
     *stack, last = range(x.aval.ndim - 1)
-    if axes != Sides((*stack,), (last + 1,), (last,)) or len(right.free) != 1:
+    if batch != (*stack,) or contract != (last,):
         return eqn, []
     limits, itemsize, (terms, rows) = target[Swapping], x.aval.dtype.itemsize, x.aval.shape[-2:]
     is_in_pieces = rows * itemsize >= limits.shortest_line
@@ -146,16 +150,21 @@ def _swapped(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[E
     is_long = terms >= limits.fewest_terms
     if not (is_in_pieces and is_far and is_long and rows > out.aval.shape[-1]):
         return eqn, []
-    result = Var(out.aval.update(shape=(*out.aval.shape[:-2], *out.aval.shape[:-3:-1])))
-    params = {
-        "contract": (right.contract, axes.contract),
-        "batch": (right.batch, axes.batch),
-    }
-    swapped = eqn.but(inputs=(y, x), outputs=(result,), params=params)
+    params = {"contract": (contract, right.contract), "batch": (batch, right.batch)}
+    product = eqn.but(inputs=(x, y), params=params)
+    turned = Var(out.aval.update(shape=(*out.aval.shape[:-2], *out.aval.shape[:-3:-1])))
+    swapped = with_swapped_operands(product, turned)
     if not is_blocked(swapped, target):
         return eqn, []
     permutation = {"permutation": (*stack, last + 1, last)}
-    return swapped, [Eqn(transpose_p, (result,), (out,), permutation, eqn.source)]
+    return swapped, [Eqn(transpose_p, (turned,), (out,), permutation, eqn.source)]
+
+
+def with_swapped_operands(product: Eqn, out: Var) -> Eqn:
+    """The product with its operands swapped, whose result is transposed."""
+    params = {**product.params, "contract": product.params["contract"][::-1]}
+    params["batch"] = product.params["batch"][::-1]
+    return product.but(inputs=product.inputs[::-1], outputs=(out,), params=params)
 
 
 def _in_one_order(eqn: Eqn, target: Target) -> list[Eqn]:

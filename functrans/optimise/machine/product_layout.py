@@ -22,7 +22,7 @@ from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop
-from functrans.optimise.machine.contraction_layout import transposed
+from functrans.optimise.machine.contraction_layout import transposed, with_swapped_operands
 from functrans.records import NamedTuple
 
 
@@ -60,7 +60,7 @@ def swap_products(graph: Graph, target: Target) -> Graph:
         if product is None or graph.uses[product.outputs[0]] > 1:
             continue
         if eqn.params["permutation"] == _exchange(product):
-            found: tuple[Eqn, ...] = (_swapped(product, eqn.outputs[0]),)
+            found: tuple[Eqn, ...] = (with_swapped_operands(product, eqn.outputs[0]),)
         else:
             found = _stacked(product, eqn, target)
         if found:
@@ -78,15 +78,6 @@ def _exchange(product: Eqn) -> tuple[int, ...]:
     first, second = len(left.batch), len(left.batch) + len(left.free)
     last = second + len(right.free)
     return (*range(first), *range(second, last), *range(first, second))
-
-
-def _swapped(product: Eqn, out: Var) -> Eqn:
-    params = {
-        **product.params,
-        "contract": product.params["contract"][::-1],
-        "batch": product.params["batch"][::-1],
-    }
-    return product.but(inputs=product.inputs[::-1], outputs=(out,), params=params)
 
 
 def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:

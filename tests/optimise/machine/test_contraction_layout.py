@@ -64,6 +64,8 @@ def test_a_large_strided_operand_is_on_the_right(terms, rows, columns, swaps, mo
     sides = re.search(r"(\d+) x \d+ times \d+ x (\d+)", step.lower(x, y, w).schedule())
     assert [int(side) for side in sides.groups()] == [rows, columns][:: -1 if swaps else 1]
     np.testing.assert_allclose(step(x, y, w), w - 0.5 * (x.T @ y), rtol=1e-3, atol=1e-3)
+    row = jit(lambda x, y: y[:, 0] @ x)
+    np.testing.assert_allclose(row(x, y), y[:, 0] @ x, rtol=1e-3, atol=1e-3)
     stack = jit(lambda x, y: x.mT @ y)
     x, y = np.stack([x, -2 * x]), np.stack([y, y[::-1]])
     np.testing.assert_allclose(stack(x, y), x.mT @ y, rtol=1e-3, atol=1e-3)
