@@ -34,10 +34,10 @@ NO_SIGNALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda flag: None)
 """What long loops call on the way (`functrans.emit.llvm.polling`)."""
 
 
-def by_llvm(kernel, arrays, sizes, part=(0, 0), instructions=()):
+def by_llvm(kernel, arrays, sizes, part=(0, 0), instructions=(), poll=NO_SIGNALS):
     text = emit_llvm.emit(kernel, instructions)
     code = loading.link(native.compile_object(text), emit_llvm.ENTRY, {})
-    flag = np.array([0, ctypes.cast(NO_SIGNALS, ctypes.c_void_p).value], np.int64)
+    flag = np.array([0, ctypes.cast(poll, ctypes.c_void_p).value], np.int64)
     words = np.array([flag.ctypes.data, *(array.ctypes.data for array in arrays), *sizes], np.int64)
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address)
     function(*part, words.ctypes.data)
@@ -214,6 +214,20 @@ def test_locals_while_and_if(run):
     b = np.zeros(2)
     run(Kernel((y,), 0, body), [b], [])
     np.testing.assert_array_equal(b, [-100 / 128, 7])
+
+
+def test_a_short_loop_far_from_zero_is_few_operations():
+    """Its outer loop does not poll in each iteration."""
+    x, y, i, j = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index(), index()
+    first, last = size(1), size(2)
+    rest = For(j, first, last, (Store(y, (j,), load(x, (j,)) + 1),))
+    kernel = Kernel((x, y), 3, (For(i, ZERO, N, (rest,)),))
+    polls = []
+    poll = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(polls.append)
+    a, b = x_and_y(100_000)
+    by_llvm(kernel, [a, b], [100_000, 99_998, 100_000], poll=poll)
+    np.testing.assert_array_equal(b, [*np.full(99_998, 7.0), *(a[-2:] + 1)])
+    assert 1 <= len(polls) < 100
 
 
 @BOTH

@@ -106,7 +106,7 @@ def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
                 once = _work(writer, each.body)
                 if isinstance(each, Reduce):
                     once = _sum(writer, once, _STATEMENT)
-                extents = [_extent(start, stop) for _, start, stop in loops_of(each)]
+                extents = [_extent(writer, start, stop) for _, start, stop in loops_of(each)]
                 count = _product(writer, [*extents, once])
                 total = _sum(writer, total, _quotient(writer, count, each.lanes))
             case While():
@@ -121,10 +121,20 @@ def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
     return total
 
 
-def _extent(start: Scalar, stop: Scalar) -> int | str:
-    if start.op == stop.op == "const":
-        return max(0, int(stop.attribute) - int(start.attribute))
-    return f"%s{stop.attribute}" if stop.op == "size" else _UNKNOWN
+def _extent(writer: Writer, start: Scalar, stop: Scalar) -> int | str:
+    """The number of iterations of a loop, if its ends are constants or arguments."""
+    first, last = _known(start), _known(stop)
+    if first is None or last is None:
+        return _UNKNOWN
+    if isinstance(first, int) and isinstance(last, int):
+        return max(0, last - first)
+    return last if first == 0 else writer.define(f"sub i64 {last}, {first}")
+
+
+def _known(end: Scalar) -> int | str | None:
+    if end.op == "const":
+        return int(end.attribute)
+    return f"%s{end.attribute}" if end.op == "size" else None
 
 
 def _sum(writer: Writer, a: int | str, b: int | str) -> int | str:
