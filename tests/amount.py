@@ -2,9 +2,9 @@
 
 The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
 each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
-the quick set has one in four, and at least one. The others also have the marker `each_change`, as
-do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs
-these for every change. Tests with the same parameter values leave out different ones.
+the quick set has one in five, and at least one. Another one in five has the marker `each_change`,
+as do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run`
+runs these for every change. Tests with the same parameter values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -17,8 +17,8 @@ FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
 
-SEVERAL = 4
-"""Of so many calls of a test, or of fewer, the quick set has one."""
+SEVERAL = 5
+"""Of so many calls of a test, or of fewer, the quick set has one, and each change another one."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
@@ -52,7 +52,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
     The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m). Of
-    what is left, three of four have the markers `full` and `each_change`.
+    what is left, four of five have the marker `full`, and one of these `each_change`.
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
@@ -94,11 +94,19 @@ def kept_of(name: str, count: int) -> int:
     return sum(map(ord, name)) % min(SEVERAL, count)
 
 
+def kept_with_each_change(name: str, count: int) -> int:
+    """The place of those that `.ci/run` adds: another one, if the test has more calls than one."""
+    return (kept_of(name, count) + 1) % min(SEVERAL, count)
+
+
 def _thin(items: list[Any]) -> None:
-    """Mark all of the calls of a test but one of four: of each four, the same one."""
+    """Mark all of the calls of a test but one of five: of each five, the same one."""
     for place, item in enumerate(items):
-        if place % SEVERAL != kept_of(item.originalname, len(items)):
-            item.add_marker("full")
+        name, count = item.originalname, len(items)
+        if place % SEVERAL == kept_of(name, count):
+            continue
+        item.add_marker("full")
+        if place % SEVERAL == kept_with_each_change(name, count):
             item.add_marker("each_change")
 
 

@@ -72,22 +72,33 @@ COVERING = {
     "test_many": range(9),
     "test_few": range(2),
 }
-OTHERS = {"test_that_takes_seconds", "test_each_takes_seconds[0]"} | {
-    f"{name}[{call}]"
-    for name, calls in COVERING.items()
-    for place, call in enumerate(calls)
-    if place % amount.SEVERAL != amount.kept_of(name, len(calls))
-}
-QUICK = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls} - OTHERS
+
+
+def of_each(place):
+    """The covering calls at one place of each few, by the name of a test and their number."""
+    return {
+        f"{name}[{call}]"
+        for name, calls in COVERING.items()
+        for number, call in enumerate(calls)
+        if number % amount.SEVERAL == place(name, len(calls))
+    }
+
+
+DEAR = {"test_that_takes_seconds", "test_each_takes_seconds[0]"}
+QUICK = of_each(amount.kept_of)
+OTHERS = of_each(amount.kept_with_each_change) | DEAR
+COVERED = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls}
 FINER = (
     {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"}
     | {"test_made[s-1]", "test_made[t-0]"}
     | {f"test_kinds[{n}]" for n in range(3, 8)}
     | {"test_each_takes_seconds[1]"}
+    | (COVERED - QUICK - OTHERS)
 )
 
 
 def test_each_value_once_or_all(tmp_path):
+    assert QUICK.isdisjoint(OTHERS)
     assert set(collected(tmp_path)) == QUICK
     assert set(collected(tmp_path, "--full")) == QUICK | FINER | OTHERS
     assert set(collected(tmp_path, "--full", "-m", "full")) == FINER | OTHERS
