@@ -114,12 +114,19 @@ def _item(self: Tracer, *args: Any) -> Any:
     return as_number(element, dtype=np.dtype(type(np.zeros((), self.dtype).item())))
 
 
+def _choose(self: Tracer, *choices: Any, **keywords: Any) -> Any:
+    """Unlike those of ``np.choose``, choices may be arguments of their own."""
+    return _chosen(self, choices[0] if len(choices) == 1 else choices, **keywords)
+
+
 def _compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
     taken = _compressed(condition, self, axis)
     return taken if out is None else protocols.operators["store"]("x.compress", taken, (out,), True)
 
 
-_sorted, _partitioned, _compressed = map(_ours, ("sort", "partition", "compress"))
+_sorted, _partitioned, _compressed, _chosen = map(
+    _ours, ("sort", "partition", "compress", "choose")
+)
 _conjugate = lazy("functrans.numpy.elementwise:conjugate")
 
 
@@ -139,7 +146,7 @@ _METHODS: dict[str, Method | Made] = {
         for names, positional in _REDUCTIONS.items()
         for name in names.split()
     },
-    **{name: _with_out(_ours(name)) for name in "choose clip dot round take trace".split()},
+    **{name: _with_out(_ours(name)) for name in "clip dot round take trace".split()},
     **{
         name: Made(_ours(name).resolve)
         for name in "argpartition argsort nonzero put repeat searchsorted".split()
@@ -147,6 +154,7 @@ _METHODS: dict[str, Method | Made] = {
     **dict.fromkeys(("conj", "conjugate"), Made(_conjugate.resolve)),
     "astype": _astype,
     "byteswap": lambda self, *args: refuse("x.byteswap()", "a traced value has no bytes"),
+    "choose": _choose,
     "compress": _compress,
     "fill": lambda self, value: self.__setitem__(..., value),
     "item": _item,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from functrans.random.discrete import *  # noqa: F403
     from functrans.random.gamma_family import *  # noqa: F403
     from functrans.random.integers import *  # noqa: F403
+    from functrans.random.inverse_gaussian import *  # noqa: F403
     from functrans.random.keys import *  # noqa: F403
     from functrans.random.multivariate import *  # noqa: F403
     from functrans.random.permutations import *  # noqa: F403
@@ -28,11 +29,12 @@ _HOME = _homes(
         "functrans.random.raw_bits": "bits",
         "functrans.random.continuous": (
             "cauchy double_sided_maxwell exponential gumbel laplace logistic lognormal maxwell "
-            "pareto rayleigh triangular wald weibull_min"
+            "pareto rayleigh triangular weibull_min"
         ),
         "functrans.random.discrete": "binomial categorical geometric multinomial poisson",
         "functrans.random.gamma_family": "gamma loggamma",
         "functrans.random.integers": "bernoulli rademacher randint",
+        "functrans.random.inverse_gaussian": "wald",
         "functrans.random.keys": "PRNGKey fold_in key key_data split wrap_key_data",
         "functrans.random.multivariate": "multivariate_normal orthogonal truncated_normal",
         "functrans.random.permutations": "choice permutation shuffle",

@@ -16,7 +16,7 @@ from functrans.random.reals import between, standard_normal, unit
 
 __all__ = [
     "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal",
-    "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",
+    "maxwell", "pareto", "rayleigh", "triangular", "weibull_min",
 ]  # fmt: skip
 
 Dtype = np.dtype[Any]
@@ -218,36 +218,6 @@ def triangular(
     square = np.where(rising, u * (mode - left), (1 - u) * (right - mode)) * width
     root = np.sqrt(np.where(square > 0, square, 1)) * (square > 0)
     return np.where(rising, left + root, right - root)
-
-
-@checks.distribution()
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """Floats of the inverse Gaussian distribution with scale 1: times of first arrival.
-
-    Parameters
-    ----------
-    mean : float array
-        Positive.
-
-    Notes
-    -----
-    By the roots of a chi-squared variable (Michael, Schucany and Haas, 1976). Which root is taken
-    depends on the mean, so the derivative of a sample is not that of a reparameterisation.
-
-    Examples
-    --------
-    >>> from functrans import random
-    >>> random.wald(random.key(0), 1.0).round(6)
-    np.float64(0.187003)
-    """
-    mean = checks.parameter(mean, dtype)
-    first, second = new_keys(key, 2)
-    y = standard_normal(first, shape, dtype) ** 2
-    # the lesser root, written so that nothing cancels
-    t = mean * y
-    ratio = 2 / (2 + t + np.sqrt(t * (4 + t)))
-    lesser = unit(second, shape, dtype) * (1 + ratio) <= 1
-    return mean * np.where(lesser, ratio, 1 / ratio)
 
 
 @checks.distribution()

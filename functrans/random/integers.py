@@ -36,8 +36,10 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int6
     Returns
     -------
     array of ``shape`` and ``dtype``
-        A remainder of twice as many random bits as the dtype has: for a span of ``n``, the
-        probabilities are equal up to ``n / 2**64`` for dtypes of up to 32 bits.
+        A remainder of random bits, of at least 32. In 32 bits, the probabilities of ``n`` numbers
+        are equal up to ``n / 2**64`` if ``n <= 2**16``, and otherwise, as in JAX, up to
+        ``n / 2**32``: of ``3 * 2**29`` numbers, some come three times where others come twice.
+        In 64 bits that is ``n / 2**128`` if ``n <= 2**32``, and otherwise ``n / 2**64``.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from functrans import grad, jit, jvp, lax, random, vmap
 from functrans.random.gamma_family import log_gamma_slope
@@ -111,6 +111,24 @@ def test_a_sample_moves_as_its_quantile(a):
     second = grad(grad(draw))(a)
     expected = (high - 2 * x + low) / step**2
     assert second == pytest.approx(expected, rel=1e-3, abs=1e-6 * x / a**2 + 1e-7)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mean", [0.05, 0.4, 2.0, 300.0])
+def test_an_inverse_gaussian_sample_moves_as_its_quantile(mean):
+    def draw(mean):
+        return random.wald(KEY, mean, (5,))
+
+    def slope(mean):
+        return jvp(draw, (mean,), (1.0,))[1]
+
+    x, step = draw(mean), 1e-4 * mean
+    level = stats.invgauss.cdf(x, mean)
+    low, high = (stats.invgauss.ppf(level, m) for m in (mean - step, mean + step))
+    first, second = jit(lambda mean: jvp(slope, (mean,), (1.0,)))(mean)
+    np.testing.assert_allclose(first, (high - low) / (2 * step), rtol=2e-6)
+    expected = (high - 2 * x + low) / step**2
+    np.testing.assert_allclose(second, expected, rtol=1e-3, atol=1e-4 / mean)
 
 
 @pytest.mark.full
