@@ -2,7 +2,7 @@
 
 The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
 each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
-the quick set has one in five, and at least one. Another one in five has the marker `each_change`,
+the quick set has one in six, and at least one. Another one in six has the marker `each_change`,
 as do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run`
 runs these for every change. Tests with the same parameter values leave out different ones.
 """
@@ -17,7 +17,7 @@ FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
 
-SEVERAL = 5
+SEVERAL = 6
 """Of so many calls of a test, or of fewer, the quick set has one, and each change another one."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
@@ -52,7 +52,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
     The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m). Of
-    what is left, four of five have the marker `full`, and one of these `each_change`.
+    what is left, five of six have the marker `full`, and one of these `each_change`.
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
@@ -100,7 +100,7 @@ def kept_with_each_change(name: str, count: int) -> int:
 
 
 def _thin(items: list[Any]) -> None:
-    """Mark all of the calls of a test but one of five: of each five, the same one."""
+    """Mark all of the calls of a test but one of six: of each six, the same one."""
     for place, item in enumerate(items):
         name, count = item.originalname, len(items)
         if place % SEVERAL == kept_of(name, count):
