@@ -46,6 +46,12 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 # The scaled functions have no complex derivative, because their factor has none.
 
+
+def _with_pole(x: Any, out: Any, slope: Any) -> Any:
+    """The slope of a function with a pole at 0, where the formula's terms have both signs."""
+    return select(equal(x, 0), -out, slope)
+
+
 # -- first and second kind -------------------------------------------------------------------------
 
 
@@ -106,7 +112,9 @@ ive: Primitive = special(
 
 kve: Primitive = special(
     "kve", _ORDER_AND_POINT, ORDER,
-    lambda v, x, out: _scaled_slope(x, out, out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)), v, True),
+    lambda v, x, out: _with_pole(x, out, _scaled_slope(
+        x, out, out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)), v, True
+    )),
 )  # fmt: skip
 
 # SciPy has recurrences of their own for these, and truncates the order
@@ -169,8 +177,10 @@ jv_whole, j0, j1 = _of_known_order(
     "jv", ("j0", "j1"), reals(-5, 5), _half_difference, vecmath.bessel_j
 )
 yv_whole, y0, y1 = _of_known_order(
-    "yv", ("y0", "y1"), reals(0.5, 5), _half_difference, vecmath.bessel_y
-)
+    "yv", ("y0", "y1"), reals(0.5, 5),
+    lambda family, x, out, n: _with_pole(x, out, _half_difference(family, x, out, n)),
+    vecmath.bessel_y,
+)  # fmt: skip
 iv_whole, i0, i1 = _of_known_order(
     "iv", ("i0", "i1"), reals(-3, 3), lambda family, x, out, n: _mean(family, x, n),
     partial(vecmath.bessel_i, scaled=False),
@@ -186,7 +196,9 @@ kv_whole, k0, k1 = _of_known_order(
 )  # fmt: skip
 kve_whole, k0e, k1e = _of_known_order(
     "kve", ("k0e", "k1e"), reals(0.5, 5),
-    lambda family, x, out, n: _scaled_slope(x, out, out - _mean(family, x, n), n, True),
+    lambda family, x, out, n: _with_pole(
+        x, out, _scaled_slope(x, out, out - _mean(family, x, n), n, True)
+    ),
     partial(vecmath.bessel_k, scaled=True),
 )  # fmt: skip
 

@@ -55,10 +55,16 @@ erfc: Primitive = special(
 )
 
 
-# w(ix) = erfcx(x), whose derivative is i times that of w: nothing cancels for large x
-erfcx: Primitive = special(
-    "erfcx", reals(-2, 9), lambda x: -w_imag(0.0, x, n=1), scalar=vecmath.erfcx
-)
+def _slope_of_erfcx(x: Any, out: Any) -> Any:
+    """``2 x erfcx(x) - 2 / sqrt(pi)``, of which the constant is lost on the left.
+
+    Elsewhere by ``w(ix) = erfcx(x)``, whose derivative is i times that of w, without cancellation.
+    """
+    left = less(x, -6.5)
+    return select(left, 2 * x * out, -w_imag(0.0, select(left, 0, x), n=1))
+
+
+erfcx: Primitive = special("erfcx", reals(-2, 9), _slope_of_erfcx, scalar=vecmath.erfcx)
 
 erfi: Primitive = special("erfi", reals(-2, 2), lambda x: TWO_BY_SQRT_PI * exp(x * x))
 

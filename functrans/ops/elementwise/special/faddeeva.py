@@ -26,12 +26,14 @@ TERMS = 42
 
 def derivative_of_w(x: Any, y: Any, n: int) -> Any:
     """The n-th derivative at ``x + iy``."""
-    z = np.asarray(x, np.float64) + 1j * np.asarray(y, np.float64)
+    x, y = np.broadcast_arrays(x, y)
+    z = np.stack([x, y], -1).astype(np.float64).view(np.complex128)[..., 0]  # 1j * inf is NaN
     far = (np.abs(z) > ASYMPTOTIC) & (z.imag >= 0)
     with np.errstate(all="ignore"):
         away = np.where(far, z, ASYMPTOTIC)
         # near the real axis, where the series is imaginary, with the exponentially small term
-        gaussian = np.where(away.imag < 1, _recurrence(away, n, 0.0, np.exp(-away * away)), 0)
+        low = (away.imag < 1) & (np.abs(away) < 30)  # beyond, the Gaussian is 0
+        gaussian = np.where(low, _recurrence(away, n, 0.0, np.exp(-away * away)), 0)
         below = 2j / math.sqrt(math.pi)
         near = _recurrence(z, n, below, _w(z))
         result = np.where(far, _asymptotic(away, n) + gaussian, near)
