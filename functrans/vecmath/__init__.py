@@ -36,9 +36,9 @@ _NAMES = {
         "boxcox boxcox1p exprel exprel_derivative inv_boxcox inv_boxcox1p log1prel_derivative powm1"
     ),
     "roots": "cbrt hypot",
-    "special": "erf erfc erfcx log_ndtr normal_hazard",
+    "special": "erf erfc erfcx log_ndtr ndtr normal_hazard",
     "stirling": "gamma gammasgn rgamma",
-    "trigonometric": "cos sin tan",
+    "trigonometric": "cos deg2rad rad2deg sin tan",
 }
 """The functions of each module. Only compiled forms call them, so they are imported then."""
 
