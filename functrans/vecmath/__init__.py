@@ -21,7 +21,7 @@ from functrans.lazily import homes, lazy
 _NAMES = {
     "bessel": "bessel_i bessel_k",
     "bessel_waves": "bessel_j bessel_y",
-    "divergence": "kl_div pseudo_huber rel_entr",
+    "divergence": "kl_div log_poisson pseudo_huber rel_entr",
     "exponential": "exp exp2 expm1 sigmoid",
     "exponential_integral": "exp1 expi",
     "gamma_functions": "digamma lgamma",

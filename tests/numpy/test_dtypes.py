@@ -108,3 +108,8 @@ def test_batched_and_compiled(dtype, group):
             if problem:
                 wrong.append(f"{call}, {how}: {problem}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_roots_of_a_constant_are_double():
+    """As NumPy's, which has no eigenvalues then."""
+    assert ft.jit(np.roots)(np.float32([2.0])).dtype == np.roots(np.float32([2.0])).dtype

@@ -237,7 +237,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x: -LOG_PI - log1p_square(x),
         cdf=lambda x: arctan2(1.0, -x) / math.pi, sf=lambda x: arctan2(1.0, x) / math.pi,
         ppf=lambda q: -_cauchy_isf(q), isf=_cauchy_isf,
-        entropy=lambda: math.log(4 * math.pi),
+        mean=lambda: np.nan, var=lambda: np.nan, entropy=lambda: math.log(4 * math.pi),
     ),
     Row(
         "gumbel_r", **ON_REALS,
@@ -318,7 +318,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x, kappa: (
             -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
-        entropy=lambda kappa: (
+        mean=zero, entropy=lambda kappa: (
             _mean_bend(kappa) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),
