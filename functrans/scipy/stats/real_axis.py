@@ -16,7 +16,6 @@ from functrans.ops.elementwise.choice import absolute, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, i1e
 from functrans.ops.elementwise.special.distributions import stdtr, stdtrit, tklmbda
@@ -37,6 +36,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainccinv,
     gammaincinv,
 )
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import arctan, arctan2, sin, tan
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (

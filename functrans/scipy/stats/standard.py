@@ -10,11 +10,11 @@ import numpy as np
 from functrans.ops.elementwise.choice import absolute, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, ive, kve
 from functrans.ops.elementwise.special.entropy import log1prel_n, log_poisson, xlogy
 from functrans.ops.elementwise.special.gamma import digamma, gammaln
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import UNDERFLOW, is_positive
 

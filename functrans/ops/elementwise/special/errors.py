@@ -17,9 +17,9 @@ from functrans.ops.elementwise.choice import minimum, select
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import complex_p, imag, real
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
 from functrans.ops.elementwise.special.faddeeva import w_imag, w_real
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.special.scipy import part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
