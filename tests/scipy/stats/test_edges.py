@@ -185,7 +185,7 @@ HUGE = {  # points and shapes beside the logarithm of the density, whose terms a
 
 @pytest.mark.parametrize("name", HUGE)
 def test_densities_of_huge_numbers(name):
-    """SciPy's are off by up to 5e-5."""
+    """Some of SciPy's are off by up to 5e-5."""
     point, exactly = HUGE[name]
     with mp.workdps(40):
         expected = float(exactly(*map(mp.mpf, point)))
