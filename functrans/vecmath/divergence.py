@@ -72,7 +72,7 @@ def kl_div(x: Scalar, y: Scalar) -> Scalar:
 @in_float64
 def log_poisson(k: Scalar, mu: Scalar) -> Scalar:
     """``k log(mu) - mu - log(gamma(k + 1))`` for ``k > -1``; from 1 up as a divergence."""
-    at_root, unity = eq(mu, 0), const(1.0, k.dtype)
+    at_root, unity = eq(mu, 0) & (k < np.inf), const(1.0, k.dtype)
     n, rate = where(k >= 1, k, unity), where(mu > 0, mu, unity)
     _, divergence = _of_positive(n, rate)
     many = -(divergence + fma(log(n), 0.5, HALF_LOG_2_PI + correction(n)))

@@ -123,7 +123,7 @@ def _log_poisson(k: Any, mu: Any) -> Any:
         gap, stirling = u * 0, u * 0
         for j in range(24, 1, -1):  # off - log1p(off)
             gap = 1 / j - u * gap
-        gap = np.where(near, u * u * gap, off - np.log1p(off))
+        gap = np.where(near, u * u * gap, off - (np.log(mu) - np.log(n)))
         for j in range(8, 0, -1):  # NIST DLMF 5.11.1
             stirling = stirling / (n * n) + BERNOULLI[j - 1] / (2 * j * (2 * j - 1))
         large = -half_log - 0.5 * np.log(n) - stirling / n - n * gap
