@@ -61,8 +61,9 @@ def roots(p: Any) -> Any:
     # A simple root 0 depends smoothly on the last coefficient; a multiple one has an infinite
     # derivative.
     x, last = _divided(x) if behind == 1 else (x[: x.size - behind], zeros((behind,), x.dtype))
-    if x.size < 2:
-        return last if not is_complex(x.dtype) else zeros((behind,), np.float64)
+    if x.size < 2:  # NumPy's are float64 then
+        wide = np.dtype(np.float64)
+        return zeros((behind,), wide) if is_complex(x.dtype) else astype(last, wide)
     rest = np.eye(x.size - 2, x.size - 1, dtype=x.dtype)
     found = real_if_known(above(expand_axes(-x[1:] / x[0], (0,)), rest))
     return concatenate([found, astype(last, found.dtype)], axis=0) if behind else found

@@ -11,8 +11,8 @@ import numpy as np
 from functrans.api.recompute import stop_gradient
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
-from functrans.ops.elementwise.log_ndtr import log_ndtr, log_ndtr_derivative
 from functrans.ops.elementwise.special.errors import erf
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr, log_ndtr_derivative
 from functrans.ops.random.normal import normal_quantile
 from functrans.random import checks
 from functrans.random.reals import between, normal, standard_normal

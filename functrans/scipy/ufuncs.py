@@ -19,7 +19,6 @@ from functrans.trace.tracer import Tracer
 _ELSEWHERE = homes(
     {
         "functrans.ops.elementwise.exponential": "exp2 expit expm1 log1p logit",
-        "functrans.ops.elementwise.log_ndtr": "log_ndtr",
         "functrans.ops.elementwise.power": "cbrt",
     }
 )

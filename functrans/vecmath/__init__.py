@@ -5,12 +5,13 @@ returns a scalar of that dtype: straight-line code that a compiler can vectorise
 NaN and subnormal numbers are treated as in NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
-sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the
+ndtr, sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the
 quotients by ``x``; 4 for normal_hazard, 5 for I and K, 6 for polygamma, 6.5 for kl_div and the
 exponential integrals, 8 for beta), as `tests/vecmath` measures against mpmath. Where terms cancel,
-errors are relative to 1 instead (betaln, J and Y, and lgamma and digamma of negative arguments), to
-the larger argument (logaddexp), or to the step (lgamma_difference). Functions that are exponential
-in a large number (beta beyond 512, inv_boxcox) have an error of about that many units.
+errors are relative to 1 instead (betaln, log_poisson, J and Y, and lgamma and digamma of negative
+arguments), to the larger argument (logaddexp), or to the step (lgamma_difference). Functions that
+are exponential in a large number (beta beyond 512, inv_boxcox) have an error of about that many
+units.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 
@@ -21,7 +22,7 @@ from functrans.lazily import homes, lazy
 _NAMES = {
     "bessel": "bessel_i bessel_k",
     "bessel_waves": "bessel_j bessel_y",
-    "divergence": "kl_div pseudo_huber rel_entr",
+    "divergence": "kl_div log_poisson pseudo_huber rel_entr",
     "exponential": "exp exp2 expm1 sigmoid",
     "exponential_integral": "exp1 expi",
     "gamma_functions": "digamma lgamma",
@@ -36,9 +37,9 @@ _NAMES = {
         "boxcox boxcox1p exprel exprel_derivative inv_boxcox inv_boxcox1p log1prel_derivative powm1"
     ),
     "roots": "cbrt hypot",
-    "special": "erf erfc erfcx log_ndtr normal_hazard",
+    "special": "erf erfc erfcx log_ndtr ndtr normal_hazard",
     "stirling": "gamma gammasgn rgamma",
-    "trigonometric": "cos sin tan",
+    "trigonometric": "cos deg2rad rad2deg sin tan",
 }
 """The functions of each module. Only compiled forms call them, so they are imported then."""
 

@@ -1,21 +1,28 @@
-"""Relative entropies and the pseudo-Huber loss, without cancellation.
+"""Relative entropies, Poisson probabilities and the pseudo-Huber loss, without cancellation.
 
 For ``x`` and ``y`` within a factor of 2, ``log(x / y) = 2 atanh(s)`` with
 ``s = (x - y) / (x + y)``, where the difference is exact; the divergence of Kullback and Leibler is
 then ``(x + y) s**2`` times a series.
 
-The loss is computed in float64, also for float32.
+The logarithm of a Poisson probability is such a divergence and Stirling's correction, as in
+Loader's saddle-point expansion. It and the loss are computed in float64, also for float32.
+
+References
+----------
+C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, eq, fma, where
+from functrans.loop.scalar import Scalar, const, copysign, eq, fma, unlikely, where
+from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, lgamma_positive
 from functrans.vecmath.hyperbolic import ATANH_TO_A_THIRD
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import floating, format_of, in_float64, is_nan, polynomial
 from functrans.vecmath.roots import hypot
+from functrans.vecmath.stirling import correction
 
 
 def _of_positive(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
@@ -60,6 +67,19 @@ def kl_div(x: Scalar, y: Scalar) -> Scalar:
     """``x log(x / y) - x + y``; infinite for negative arguments."""
     _, divergence = _of_positive(x, y)
     return _guarded(x, y, divergence, y)
+
+
+@in_float64
+def log_poisson(k: Scalar, mu: Scalar) -> Scalar:
+    """``k log(mu) - mu - log(gamma(k + 1))`` for ``k > -1``; from 1 up as a divergence."""
+    at_root, unity = eq(mu, 0) & (k < np.inf), const(1.0, k.dtype)
+    n, rate = where(k >= 1, k, unity), where(mu > 0, mu, unity)
+    _, divergence = _of_positive(n, rate)
+    many = -(divergence + fma(log(n), 0.5, HALF_LOG_2_PI + correction(n)))
+    few = where(eq(k, 0), 0.0, k * log(rate)) - mu - lgamma_positive(where(k > -1, k, 0) + 1.0)
+    at_zero = where(eq(k, 0), 0.0, copysign(const(np.inf, k.dtype), -k))
+    result = where(at_root, at_zero, unlikely(k < 1, few, many))
+    return where((k > -1) & (mu >= 0), result, np.nan)
 
 
 @in_float64

@@ -59,7 +59,8 @@ HALF_LOG_2_PI = 0.9189385332046728
 LOG_PI = 1.1447298858494002
 
 
-def _lgamma_positive(x: Scalar) -> Scalar:
+def lgamma_positive(x: Scalar) -> Scalar:
+    """``log(gamma(x))`` for positive float64."""
     large = x >= _STIRLING
     # y is x + 1 below 0.75; otherwise x minus an integer of at most 6, so that y < 2.5
     below = x < 0.75
@@ -91,7 +92,7 @@ def lgamma(x: Scalar) -> Scalar:
     """``log(abs(gamma(x)))``; infinite at zero and at the negative integers."""
     a = abs(x)
     negative = x < 0
-    positive = _lgamma_positive(where(negative, a + 1.0, a))
+    positive = lgamma_positive(where(negative, a + 1.0, a))
     # gamma(-a) gamma(1 + a) = -pi / sin(pi a)
     reflected = (LOG_PI - log(abs(sinpi(a)))) - positive
     reflected = where(eq(floor(a), a), np.inf, reflected)

@@ -209,15 +209,22 @@ def normal_hazard(x: Scalar) -> Scalar:
     return first_nan(where(x < -(2.0**60), -x, result), x)
 
 
-@floating
-def log_ndtr(x: Scalar) -> Scalar:
-    """The logarithm of the normal distribution function, ``log(erfc(-x / sqrt(2)) / 2)``."""
+class _Normal(NamedTuple):
+    """The normal distribution function: ``high + low``, or ``tail`` where ``far`` to the left."""
+
+    far: Scalar
+    tail: Scalar
+    high: Scalar
+    low: Scalar
+    scaled: Pair  # ``e**(x**2 / 2)`` times the tail
+
+
+def _normal(x: Scalar) -> _Normal:
+    """``1/2 + erf / 2`` and ``1 - erfc / 2``, and ``erfc / 2`` on the left."""
     bounded = at_most(abs(x), 2.0**60)
     a, a_low = two_product(bounded, SQRT_HALF)
     a_low = fma(bounded, SQRT_HALF_LOW[format_of(x)], a_low)
     centre = a < 0.65
-    far = (x < 0) & ~centre
-    # log(1/2 + erf / 2), log(1 - erfc / 2), and -x**2 / 2 + log(erfcx / 2)
     half, one = const(0.5, x.dtype), const(1.0, x.dtype)
     erfcx, erfcx_low = _erfcx(a, a_low)
     scaled = erfcx * 0.5, erfcx_low * 0.5
@@ -226,5 +233,19 @@ def log_ndtr(x: Scalar) -> Scalar:
     middle, middle_low = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
     high, low = two_sum(where(centre, half, one), where(centre, middle, -tail))
     low = low + where(centre, middle_low, -tail_low)
+    return _Normal((x < 0) & ~centre, tail + tail_low, high, low, scaled)
+
+
+@floating
+def ndtr(x: Scalar) -> Scalar:
+    """The normal distribution function, ``erfc(-x / sqrt(2)) / 2`` of an exact quotient."""
+    normal = _normal(x)
+    return first_nan(where(normal.far, normal.tail, normal.high + normal.low), x)
+
+
+@floating
+def log_ndtr(x: Scalar) -> Scalar:
+    """The logarithm of the normal distribution function, ``-x**2 / 2 + log(erfcx / 2)`` if far."""
+    far, _, high, low, scaled = _normal(x)
     logarithm = log_of_ordinary_pair(where(far, scaled[0], high), where(far, scaled[1], low))
     return first_nan(where(far, fma(x * -0.5, x, logarithm), logarithm), x)

@@ -18,6 +18,7 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 12.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -304,3 +305,15 @@ def tan(x: Scalar) -> Scalar:
         return numerator / denominator
 
     return flip_sign(_of_reduced(abs(x), TANGENT, quotient), bitcast(x, format_of(x).integer))
+
+
+@floating
+def deg2rad(x: Scalar) -> Scalar:
+    """Radians of degrees; the factor is not rounded to float16."""
+    return x * (math.pi / 180)
+
+
+@floating
+def rad2deg(x: Scalar) -> Scalar:
+    """Degrees of radians; the factor is not rounded to float16."""
+    return x * (180 / math.pi)

@@ -108,3 +108,10 @@ def test_batched_and_compiled(dtype, group):
             if problem:
                 wrong.append(f"{call}, {how}: {problem}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("p", [np.float32([2.0]), np.complex64([2.0]), np.complex64([2.0, 0.0])])
+def test_roots_without_eigenvalues_are_double(p):
+    """As NumPy's."""
+    found = ft.jvp(np.roots, (p,), (np.zeros_like(p),))[0]
+    np.testing.assert_array_equal(found, np.roots(p), strict=True)

@@ -122,6 +122,10 @@ CASES = (
     Case(
         "normal_hazard", _normal_hazard, ((-1, 1), (-6, 8), (-50, 12)), lambda x: x < 12, bound=4
     ),
+    Case(
+        "ndtr", lambda x: mp.ncdf(min(x, 99)), ((-1, 1), (-6, 8), (-37, 0)), lambda x: x > -1e3,
+        bound=2.5,
+    ),
     Case("log_ndtr", _log_ndtr, ((-1, 1), (-6, 8), (-50, 13)), lambda x: x < 30, bound=2),
     Case(
         "logit", lambda x: mp.log(x / (1 - x)), ((0.01, 0.99), (0.49, 0.51)),

@@ -94,6 +94,10 @@ def _kl_div(x: mpf, y: mpf) -> mpf:
     return x * mp.log(x / y) - x + y
 
 
+def _log_poisson(k: mpf, mu: mpf) -> mpf:
+    return k * mp.log(mu) - mu - mp.loggamma(k + 1)
+
+
 def _pseudo_huber(delta: mpf, r: mpf) -> mpf:
     return delta * (mp.sqrt(delta * delta + r * r) - delta)
 
@@ -191,6 +195,8 @@ SPECIAL_CASES = (
     Case("rel_entr", lambda x, y: x * mp.log(x / y), ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30),
          bound=2.5, arity=2),
     Case("kl_div", _kl_div, ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30), bound=7.5, arity=2),
+    Case("log_poisson", _log_poisson, ((0.1, 30), (0, 1), (200, 300)), _within(1e-30, 1e8), bound=4,
+         arity=2, absolute=True),
     Case("pseudo_huber", _pseudo_huber, ((0.1, 30),), _within(1e-15, 1e15), bound=3, arity=2),
     Case("exprel", lambda x: mp.expm1(x) / x, ((-3, 3), (-85, 80)), _bounded_below(-1e30, 700),
          bound=2),

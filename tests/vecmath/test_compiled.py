@@ -14,6 +14,7 @@ from tests.vecmath.reference import DTYPES, apply, random_bits
 
 BINARY = ("atan2", "atan2_derivative", "hypot", "logaddexp", "logaddexp2", "power", "xlogy")
 BINARY += ("beta", "betaln", "boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "kl_div")
+BINARY += ("log_poisson",)
 BINARY += ("lgamma_difference", "polygamma_difference", "powm1", "pseudo_huber", "rel_entr")
 FAMILIES = {
     "atan2_derivative": {"n": 1},

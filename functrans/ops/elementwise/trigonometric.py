@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -93,13 +92,13 @@ arctan2 = elementwise(
 )  # fmt: skip
 
 deg2rad = elementwise(
-    "deg2rad", numpy=np.deg2rad, scalar=lambda x: x * (math.pi / 180),
+    "deg2rad", numpy=np.deg2rad, scalar=vecmath.deg2rad,
     linear=LINEAR,
     samples=reals(-180, 180),
 )  # fmt: skip
 
 rad2deg = elementwise(
-    "rad2deg", numpy=np.rad2deg, scalar=lambda x: x * (180 / math.pi),
+    "rad2deg", numpy=np.rad2deg, scalar=vecmath.rad2deg,
     linear=LINEAR,
     samples=reals(-3, 3),
 )  # fmt: skip

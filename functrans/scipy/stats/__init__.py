@@ -50,6 +50,7 @@ _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 
 _REFUSED = {
     "boxcox": "write functrans.scipy.special.boxcox(x, lmbda) for an lmbda that is known",
+    "shapiro": "compute it outside of the trace, or write jarque_bera or normaltest",
     "yeojohnson": "for an lmbda that is known, write the formula of scipy.stats.yeojohnson",
 }
 

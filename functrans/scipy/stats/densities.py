@@ -15,12 +15,12 @@ import numpy as np
 from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, logit
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import k1e
 from functrans.ops.elementwise.special.entropy import exprel, log1prel_n, log_expit, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (

@@ -17,11 +17,18 @@ from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
-from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
-from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
+from functrans.ops.elementwise.special.entropy import entr, log_poisson, xlog1py, xlogy
+from functrans.ops.elementwise.special.gamma import betaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
-from functrans.scipy.stats.standard import log_ive, one, positive_axis, real_axis, zero
+from functrans.scipy.stats.standard import (
+    log_ive,
+    log_of_successes,
+    one,
+    positive_axis,
+    real_axis,
+    zero,
+)
 
 
 def _from_one(*shapes: Any) -> tuple[float, float]:
@@ -73,14 +80,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=zero,
         valid=lambda n, p: is_count(n) & _is_probability(p),
-        logpdf=lambda k, n, p: _log_binomial(n, k) + xlogy(k, p) + xlog1py(n - k, -p),
+        logpdf=lambda k, n, p: log_of_successes(k, n - k, p, 1 - p),
         cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
         sf=lambda k, n, p: betainc(k + 1, n - k, p),
         mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), discrete=True,
     ),
     Row(
         "poisson", ("mu",), **_COUNTS, valid=lambda mu: greater_equal(mu, 0),
-        logpdf=lambda k, mu: xlogy(k, mu) - gammaln(k + 1) - mu, cdf=pdtr, sf=pdtrc,
+        logpdf=log_poisson, cdf=pdtr, sf=pdtrc,
         mean=lambda mu: mu, var=lambda mu: mu,
     ),
     Row(
@@ -95,9 +102,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "nbinom", ("n", "p"), **_COUNTS,
         valid=lambda n, p: greater(n, 0) & greater(p, 0) & less_equal(p, 1),
-        logpdf=lambda k, n, p: (
-            n * log(p) + xlog1py(k, -p) - log(n + k) - betaln(n, k + 1)
-        ),
+        logpdf=lambda k, n, p: log_of_successes(n, k, p, 1 - p) + log(n / (n + k)),
         cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betaincc(n, k + 1, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / (p * p),
     ),

@@ -15,12 +15,12 @@ import numpy as np
 from functrans.ops.elementwise.choice import absolute, maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import boxcox, boxcox1p, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import ndtr, ndtri_exp
 from functrans.ops.elementwise.special.gamma import betaln, digamma
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc, betainccinv, betaincinv
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import arcsin, sin
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (

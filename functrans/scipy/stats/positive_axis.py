@@ -15,7 +15,6 @@ import numpy as np
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.distributions import (
     chdtr,
@@ -29,7 +28,7 @@ from functrans.ops.elementwise.special.distributions import (
     fdtrc,
     fdtri,
 )
-from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
+from functrans.ops.elementwise.special.entropy import log_poisson, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
@@ -40,6 +39,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainccinv,
     gammaincinv,
 )
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "gamma", ("a",), **ON_POSITIVE,
-        logpdf=lambda x, a: xlogy(a - 1, x) - x - gammaln(a),
+        logpdf=lambda x, a: log_poisson(a - 1, x),
         cdf=lambda x, a: gammainc(a, x), sf=lambda x, a: gammaincc(a, x),
         ppf=lambda q, a: gammaincinv(a, q), isf=lambda q, a: gammainccinv(a, q),
         mean=lambda a: a, var=lambda a: a,
@@ -168,9 +168,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "chi2", ("df",), **ON_POSITIVE,
-        logpdf=lambda x, df: (
-            xlogy(0.5 * df - 1, x) - 0.5 * x - gammaln(0.5 * df) - 0.5 * LOG2 * df
-        ),
+        logpdf=lambda x, df: log_poisson(0.5 * df - 1, 0.5 * x) - LOG2,
         cdf=lambda x, df: chdtr(df, x), sf=lambda x, df: chdtrc(df, x),
         ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q), isf=lambda q, df: chdtri(df, q),
         mean=lambda df: df, var=lambda df: 2 * df,
@@ -237,7 +235,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "invgamma", ("a",), **ON_POSITIVE, open=True,
-        logpdf=lambda x, a: -(a + 1) * log(x) - gammaln(a) - 1 / x,
+        logpdf=lambda x, a: log_poisson(a - 1, 1 / x) - 2 * log(x),
         cdf=lambda x, a: gammaincc(a, 1 / x), sf=lambda x, a: gammainc(a, 1 / x),
         ppf=lambda q, a: 1 / gammainccinv(a, q), isf=lambda q, a: 1 / gammaincinv(a, q),
         mean=lambda a: beyond_one(lambda a: 1 / (a - 1), a, 1),

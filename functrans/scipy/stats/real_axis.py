@@ -16,7 +16,6 @@ from functrans.ops.elementwise.choice import absolute, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, i1e
 from functrans.ops.elementwise.special.distributions import stdtr, stdtrit, tklmbda
@@ -37,6 +36,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainccinv,
     gammaincinv,
 )
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import arctan, arctan2, sin, tan
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
@@ -237,7 +237,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x: -LOG_PI - log1p_square(x),
         cdf=lambda x: arctan2(1.0, -x) / math.pi, sf=lambda x: arctan2(1.0, x) / math.pi,
         ppf=lambda q: -_cauchy_isf(q), isf=_cauchy_isf,
-        entropy=lambda: math.log(4 * math.pi),
+        mean=lambda: np.nan, var=lambda: np.nan, entropy=lambda: math.log(4 * math.pi),
     ),
     Row(
         "gumbel_r", **ON_REALS,
@@ -318,7 +318,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x, kappa: (
             -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
-        entropy=lambda kappa: (
+        mean=zero, entropy=lambda kappa: (
             _mean_bend(kappa) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),

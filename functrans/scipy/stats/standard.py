@@ -10,11 +10,11 @@ import numpy as np
 from functrans.ops.elementwise.choice import absolute, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
-from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, ive, kve
-from functrans.ops.elementwise.special.entropy import log1prel_n, xlogy
+from functrans.ops.elementwise.special.entropy import log1prel_n, log_poisson, xlogy
 from functrans.ops.elementwise.special.gamma import digamma, gammaln
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr
 from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import UNDERFLOW, is_positive
 
@@ -82,6 +82,12 @@ def log1p_square(x: Any) -> Any:
     far = greater(absolute(x), 1e8)  # 1 is less than half a unit in the square's last place
     near, away = select(far, 0.0, x), select(far, absolute(x), 1.0)
     return select(far, 2 * log(away), log1p(near * near))
+
+
+def log_of_successes(k: Any, other: Any, p: Any, q: Any) -> Any:
+    """The log-probability of ``k`` successes beside others, by Poisson variables of a given sum."""
+    n = k + other
+    return log_poisson(k, n * p) + log_poisson(other, n * q) - log_poisson(n, n)
 
 
 def normal_logpdf(x: Any) -> Any:

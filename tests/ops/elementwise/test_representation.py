@@ -87,3 +87,10 @@ def test_they_have_kernels(function):
     x = np.arange(40)
     operands = {np.frexp: [x * 1.5], np.bitwise_count: [x], np.ldexp: [x * 1.5, x]}[function]
     assert "no kernel" not in jit(function).lower(*operands, device="cuda").schedule()
+
+
+@pytest.mark.parametrize("ufunc", [np.deg2rad, np.rad2deg])
+def test_half_floats_are_converted_by_a_factor_of_single_precision(ufunc):
+    x = np.arange(2**15, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(jit(ufunc)(x), ufunc(x))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from functrans import grad, jacfwd, jit
+from functrans import grad, jacfwd, jit, value_and_grad, vmap
+from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import stats
 
 
@@ -161,3 +162,44 @@ def test_squares_do_not_overflow(name, shapes, front, power):
     if name in ("cauchy", "t"):
         curvature = grad(grad(lambda x: logpdf(x, *shapes)))(0.0)
         assert curvature == pytest.approx(-2.0 if name == "cauchy" else -4 / 3)
+
+
+HUGE = {  # points and shapes beside the logarithm of the density, whose terms are larger than it
+    "poisson": ((1.00005e10, 1e10), lambda k, m: k * mp.log(m) - m - mp.loggamma(k + 1)),
+    "binom": (
+        (4e6, 1e7, 0.4), lambda k, n, p: mp.log(mp.binomial(n, k) * p**k) + (n - k) * mp.log1p(-p)
+    ),
+    "nbinom": (
+        (1e9, 1e9, 0.5), lambda k, n, p: (
+            mp.log(n / (n + k)) + mp.log(mp.binomial(n + k, k) * p**n) + k * mp.log1p(-p)
+        ),
+    ),
+    "gamma": ((1.00003e10, 1e10), lambda x, a: (a - 1) * mp.log(x) - x - mp.loggamma(a)),
+    "invgamma": ((1e-8, 1e8), lambda x, a: -(a + 1) * mp.log(x) - 1 / x - mp.loggamma(a)),
+    "chi2": (
+        (1e10, 1e10), lambda x, n: (n / 2 - 1) * mp.log(x / 2) - x / 2 - mp.loggamma(n / 2)
+        - mp.log(2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_densities_of_huge_numbers(name):
+    """Some of SciPy's are off by up to 5e-5."""
+    point, exactly = HUGE[name]
+    with mp.workdps(40):
+        expected = float(exactly(*map(mp.mpf, point)))
+    distribution = getattr(stats, name)
+    log = distribution.logpmf if hasattr(getattr(scipy.stats, name), "pmf") else distribution.logpdf
+    assert jit(log)(*point) == pytest.approx(expected, rel=2e-12, abs=0)
+    assert value_and_grad(log)(*point)[0] == pytest.approx(expected, rel=2e-12, abs=0)
+
+
+def test_means_that_a_symmetry_shows():
+    assert grad(lambda loc: stats.vonmises.mean(2.0, loc, 3.0))(0.3) == 1
+    assert np.isnan(jit(stats.cauchy.mean)(1.0, 2.0)) and np.isnan(jit(stats.cauchy.var)(1.0, 2.0))
+
+
+def test_a_statistic_of_compiled_code_is_refused():
+    with pytest.raises(UnsupportedNumPyError, match=r"shapiro .* write jarque_bera or normaltest"):
+        vmap(stats.shapiro)(np.ones((2, 5)))

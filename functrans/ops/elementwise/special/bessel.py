@@ -46,6 +46,12 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 # The scaled functions have no complex derivative, because their factor has none.
 
+
+def _lesser(x: Any, term: Any) -> Any:
+    """One of two terms with poles at 0 of opposite signs, which is the lesser there: left out."""
+    return select(equal(x, 0), 0, term)
+
+
 # -- first and second kind -------------------------------------------------------------------------
 
 
@@ -106,7 +112,9 @@ ive: Primitive = special(
 
 kve: Primitive = special(
     "kve", _ORDER_AND_POINT, ORDER,
-    lambda v, x, out: _scaled_slope(x, out, out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)), v, True),
+    lambda v, x, out: _scaled_slope(
+        x, out, _lesser(x, out) - 0.5 * (kve(v - 1, x) + kve(v + 1, x)), v, True
+    ),
 )  # fmt: skip
 
 # SciPy has recurrences of their own for these, and truncates the order
@@ -160,6 +168,11 @@ def _half_difference(family: Any, x: Any, out: Any, n: int) -> Any:
     return 0.5 * (family(x, n=n - 1) - family(x, n=n + 1)) if n else -family(x, n=1)
 
 
+def _difference_at_pole(family: Any, x: Any, out: Any, n: int) -> Any:
+    """`_half_difference` of the second kind, whose greater orders have the greater poles at 0."""
+    return 0.5 * (_lesser(x, family(x, n=n - 1)) - family(x, n=n + 1)) if n else -family(x, n=1)
+
+
 def _mean(family: Any, x: Any, n: int) -> Any:
     """Of the neighbours in the order; the functions of the orders -1 and 1 are equal."""
     return 0.5 * (family(x, n=n - 1) + family(x, n=n + 1)) if n else family(x, n=1)
@@ -169,7 +182,7 @@ jv_whole, j0, j1 = _of_known_order(
     "jv", ("j0", "j1"), reals(-5, 5), _half_difference, vecmath.bessel_j
 )
 yv_whole, y0, y1 = _of_known_order(
-    "yv", ("y0", "y1"), reals(0.5, 5), _half_difference, vecmath.bessel_y
+    "yv", ("y0", "y1"), reals(0.5, 5), _difference_at_pole, vecmath.bessel_y
 )
 iv_whole, i0, i1 = _of_known_order(
     "iv", ("i0", "i1"), reals(-3, 3), lambda family, x, out, n: _mean(family, x, n),
@@ -186,7 +199,9 @@ kv_whole, k0, k1 = _of_known_order(
 )  # fmt: skip
 kve_whole, k0e, k1e = _of_known_order(
     "kve", ("k0e", "k1e"), reals(0.5, 5),
-    lambda family, x, out, n: _scaled_slope(x, out, out - _mean(family, x, n), n, True),
+    lambda family, x, out, n: _scaled_slope(
+        x, out, _lesser(x, out) - _mean(family, x, n), n, True
+    ),
     partial(vecmath.bessel_k, scaled=True),
 )  # fmt: skip
 

@@ -13,30 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import is_complex
-from functrans.ops.arrays.structural import astype, zeros_like
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
-from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
+from functrans.ops.elementwise.complex_numbers import complex_p, conj
 from functrans.ops.elementwise.special import bessel
-from functrans.ops.elementwise.special.errors import w_imag, w_real
+from functrans.ops.elementwise.special.faddeeva import wofz
 from functrans.ops.elementwise.special.gamma import sine_of_turns
 from functrans.ops.elementwise.special.scipy import composed
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.trace import protocols
 
-# -- Faddeeva's function ---------------------------------------------------------------------------
-
-
-def wofz(z: Any) -> Any:
-    """``exp(-z**2) erfc(-iz)``; of real numbers in double precision, as SciPy's."""
-    z = protocols.operators["asarray"](z)
-    if is_complex(z.dtype):
-        x, y = real(z), imag(z)
-    else:
-        x = astype(z, np.dtype(np.float64))
-        y = zeros_like(x)
-    return complex_p(w_real(x, y, n=0), w_imag(x, y, n=0))
+# -- Fresnel integrals ----------------------------------------------------------------------------
 
 
 @composed("modfresnelp")
@@ -46,7 +32,7 @@ def modfresnelp(x: Any) -> tuple[Any, Any]:
     SciPy's imaginary part for negative x is not that of the integral.
     """
     along = math.sqrt(0.5) * x
-    scaled = 0.5 * complex_p(w_real(along, along, n=0), w_imag(along, along, n=0))
+    scaled = 0.5 * wofz(complex_p(along, along))
     angle = x * x + math.pi / 4
     return math.sqrt(math.pi) * complex_p(cos(angle), sin(angle)) * scaled, scaled
 
@@ -94,6 +80,3 @@ def kelvin(x: Any) -> tuple[Any, Any, Any, Any]:
     pairs = (("ber", "bei"), ("ker", "kei"), ("berp", "beip"), ("kerp", "keip"))
     ours: Any = [complex_p(*(getattr(bessel, name)(x) for name in pair)) for pair in pairs]
     return tuple(ours)
-
-
-protocols.ufuncs["wofz"] = wofz

@@ -12,13 +12,15 @@ from typing import Any
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
+from functrans.ir.types import is_complex
 from functrans.ops.elementwise.choice import minimum, select
 from functrans.ops.elementwise.compare import equal, less
+from functrans.ops.elementwise.complex_numbers import complex_p, imag, real
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
-from functrans.ops.elementwise.special.faddeeva import derivative_of_w
-from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
+from functrans.ops.elementwise.special.faddeeva import w_imag, w_real
+from functrans.ops.elementwise.special.log_ndtr import log_ndtr_derivative
+from functrans.ops.elementwise.special.scipy import part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -26,41 +28,46 @@ TWO_BY_SQRT_PI = 2 / math.sqrt(math.pi)
 SQRT_2_PI = math.sqrt(2 * math.pi)
 SQRT_HALF = math.sqrt(0.5)
 
-# -- Faddeeva's function ---------------------------------------------------------------------------
 
-_OF_W = real("the imaginary part of w", "erfcx and of dawsn")
+def _exp_of_square(factor: float, x: Any) -> Any:
+    """``exp(factor x**2)``; the real part of a complex square is no difference of infinities."""
+    if not is_complex(x.dtype):
+        return exp(factor * x * x)
+    a, b = real(x), imag(x)
+    return exp(complex_p(factor * (a - b) * (a + b), 2 * factor * a * b))
 
-w_real: Primitive = computed(
-    "w_real", lambda x, y, *, n: derivative_of_w(x, y, n).real, [reals(-3, 9), reals(0, 9)],
-    lambda x, y, *, n: w_real(x, y, n=n + 1),
-    lambda x, y, *, n: -w_imag(x, y, n=n + 1),
-    promotion=_OF_W, params=[{"n": 1}],
-)  # fmt: skip
-
-w_imag: Primitive = computed(
-    "w_imag", lambda x, y, *, n: derivative_of_w(x, y, n).imag, [reals(-3, 9), reals(0, 9)],
-    lambda x, y, *, n: w_imag(x, y, n=n + 1),
-    lambda x, y, *, n: w_real(x, y, n=n + 1),
-    promotion=_OF_W, params=[{"n": 1}],
-)  # fmt: skip
 
 # -- the error function ----------------------------------------------------------------------------
 
 erf: Primitive = special(
-    "erf", reals(-3, 3), lambda x: TWO_BY_SQRT_PI * exp(-x * x), scalar=vecmath.erf, steep=False
+    "erf",
+    reals(-3, 3),
+    lambda x: TWO_BY_SQRT_PI * _exp_of_square(-1.0, x),
+    scalar=vecmath.erf,
+    steep=False,
 )
 
 erfc: Primitive = special(
-    "erfc", reals(-3, 3), lambda x: -TWO_BY_SQRT_PI * exp(-x * x), scalar=vecmath.erfc, steep=False
+    "erfc",
+    reals(-3, 3),
+    lambda x: -TWO_BY_SQRT_PI * _exp_of_square(-1.0, x),
+    scalar=vecmath.erfc,
+    steep=False,
 )
 
 
-# w(ix) = erfcx(x), whose derivative is i times that of w: nothing cancels for large x
-erfcx: Primitive = special(
-    "erfcx", reals(-2, 9), lambda x: -w_imag(0.0, x, n=1), scalar=vecmath.erfcx
-)
+def _slope_of_erfcx(x: Any, out: Any) -> Any:
+    """``2 x erfcx(x) - 2 / sqrt(pi)``, of which the constant is lost on the left.
 
-erfi: Primitive = special("erfi", reals(-2, 2), lambda x: TWO_BY_SQRT_PI * exp(x * x))
+    Elsewhere by ``w(ix) = erfcx(x)``, whose derivative is i times that of w, without cancellation.
+    """
+    left = less(x, -6.5)
+    return select(left, 2 * x * out, -w_imag(0.0, select(left, 0, x), n=1))
+
+
+erfcx: Primitive = special("erfcx", reals(-2, 9), _slope_of_erfcx, scalar=vecmath.erfcx)
+
+erfi: Primitive = special("erfi", reals(-2, 2), lambda x: TWO_BY_SQRT_PI * _exp_of_square(1.0, x))
 
 dawsn: Primitive = special("dawsn", reals(-9, 9), lambda x: w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI)
 
@@ -77,14 +84,13 @@ erfcinv: Primitive = special(
 # -- the normal distribution -----------------------------------------------------------------------
 
 ndtr: Primitive = special(
-    "ndtr", reals(-3, 3), lambda x: normal_density(x),
-    scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF), steep=False,
-)  # fmt: skip
+    "ndtr", reals(-3, 3), lambda x: normal_density(x), scalar=vecmath.ndtr, steep=False
+)
 
 
 def normal_density(x: Any) -> Any:
     """``e**(-x**2 / 2) / sqrt(2 pi)``."""
-    return exp(-0.5 * x * x) / SQRT_2_PI
+    return _exp_of_square(-0.5, x) / SQRT_2_PI
 
 
 ndtri: Primitive = special(

@@ -30,7 +30,7 @@ from functrans.ops.elementwise.special.polygammas import (
     polygamma_of,
     zeta_derivative,
 )
-from functrans.ops.elementwise.special.scipy import computed, real, special
+from functrans.ops.elementwise.special.scipy import computed, real, special, times
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 from functrans.trace import protocols
@@ -61,7 +61,7 @@ def _slope_of_rgamma(x: Any, out: Any) -> Any:
     mirrored = select(left, 1 - x, 1)
     turn = math.pi * (x - 2 * np.floor(0.5 * x))
     reflected = gamma(mirrored) * (cos(turn) - sin(turn) / math.pi * digamma(mirrored))
-    return select(left, reflected, -out * digamma(select(left, 1, x)))
+    return select(left, reflected, -times(out, digamma(select(left, 1, x))))
 
 
 rgamma: Primitive = special("rgamma", reals(-3, 3), _slope_of_rgamma, scalar=vecmath.rgamma)

@@ -17,10 +17,11 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, not_differentiabl
 from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
-from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.choice import select, sign
 from functrans.ops.elementwise.compare import greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
 from functrans.ops.elementwise.hyperbolic import cosh, sinh
+from functrans.ops.elementwise.logic import isinf
 from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.sinc import sinc_derivative
 from functrans.ops.elementwise.special.scipy import (
@@ -37,7 +38,12 @@ from functrans.trace import protocols
 
 exp1: Primitive = special("exp1", reals(0.1, 5), lambda x: -exp(-x) / x, scalar=vecmath.exp1)
 
-expi: Primitive = special("expi", reals(0.1, 5), lambda x: exp(x) / x, scalar=vecmath.expi)
+expi: Primitive = special("expi", reals(0.1, 5), lambda x: exp(x) / _finite(x), scalar=vecmath.expi)
+
+
+def _finite(x: Any) -> Any:
+    """A divisor, with the sign in place of infinity, by which an infinite dividend stays one."""
+    return select(isinf(x), sign(x), x)
 
 
 def _order_below(n: Any, x: Any, out: Any) -> Any:
@@ -54,15 +60,24 @@ expn: Primitive = ordered(
 
 
 def _sinhc(x: Any) -> Any:
-    return over(sinh(x), x, 1.0, x * x, lambda k: 2 * k * (2 * k + 1))
+    return over(sinh(x), _finite(x), 1.0, x * x, lambda k: 2 * k * (2 * k + 1))
 
 
-sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), lambda x: sinc_derivative(x, n=0))
-cosine_integral: Primitive = part("ci", "sici", 1, reals(0.1, 5), lambda x: cos(x) / x)
+def _decaying(x: Any, slope: Any) -> Any:
+    """A slope whose oscillations end at infinity, where sine and cosine are NaN."""
+    return select(isinf(x), 0.0, slope)
+
+
+sine_integral: Primitive = part(
+    "si", "sici", 0, reals(0.1, 5), lambda x: _decaying(x, sinc_derivative(x, n=0))
+)
+cosine_integral: Primitive = part(
+    "ci", "sici", 1, reals(0.1, 5), lambda x: _decaying(x, cos(x) / x)
+)
 parts("sici", sine_integral, cosine_integral)
 
 sinh_integral: Primitive = part("shi", "shichi", 0, reals(0.1, 5), _sinhc)
-cosh_integral: Primitive = part("chi", "shichi", 1, reals(0.1, 5), lambda x: cosh(x) / x)
+cosh_integral: Primitive = part("chi", "shichi", 1, reals(0.1, 5), lambda x: cosh(x) / _finite(x))
 parts("shichi", sinh_integral, cosh_integral)
 
 # -- Lambert ---------------------------------------------------------------------------------------
@@ -89,7 +104,9 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 
 protocols.ufuncs["_lambertw"] = lambertw
 
-wrightomega: Primitive = special("wrightomega", reals(-3, 5), lambda x, out: out / (1 + out))
+wrightomega: Primitive = special(
+    "wrightomega", reals(-3, 5), lambda x, out: select(isinf(out), 1.0, out / (1 + out))
+)
 
 # -- elementary functions under SciPy's names ------------------------------------------------------
 

@@ -135,7 +135,7 @@ def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
         total = np.zeros(s.shape)
         for k in range(STEPS):
             total = total + (-np.log(q + k)) ** n * (q + k) ** -s
-        return (total + _zeta_rest(s, q + STEPS, n)).astype(dtype)[()]
+        return (total + _zeta_rest(np.minimum(s, 1e300), q + STEPS, n)).astype(dtype)[()]
 
 
 def _zeta_rest(s: Any, q: Any, n: int) -> Any:

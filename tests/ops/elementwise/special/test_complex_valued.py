@@ -7,7 +7,7 @@ import pytest
 import scipy.integrate
 import scipy.special
 
-from functrans import grad, jit, testing, vmap
+from functrans import grad, jit, jvp, testing, vmap
 from functrans.errors import DtypeError
 
 X = np.array([-7.0, -1.3, 0.2, 1.0, 5.0])
@@ -66,3 +66,19 @@ def test_the_profile_of_voigt():
 def test_complex_numbers_are_refused():
     with pytest.raises(DtypeError, match=r"special\.hankel1 at .* complex128: it is known here"):
         vmap(lambda z: scipy.special.hankel1(1, z))(Z)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_slopes_of_log_ndtr_far_on_the_left(dtype):
+    """About ``-z - 1 / z`` there, where the value is the logarithm of a number below all floats."""
+    z = np.array([-1e4, -1e4 + 1j, -1e6 + 3e3j], dtype)
+    slopes = jvp(scipy.special.log_ndtr, (z,), (np.ones_like(z),))[1]
+    np.testing.assert_allclose(slopes, -z - 1 / z, rtol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc"])
+def test_slopes_where_the_square_is_a_difference_of_infinities(name):
+    z = np.array([2e200 + 1e200j, 1e200 - 1e10j])
+    with np.errstate(all="ignore"):
+        slopes = jvp(getattr(scipy.special, name), (z,), (np.ones_like(z),))[1]
+    np.testing.assert_array_equal(slopes, [0, 0])

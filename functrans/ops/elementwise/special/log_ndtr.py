@@ -26,9 +26,12 @@ from functrans.ir.types import is_complex
 from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.ops.define import primitive
-from functrans.ops.elementwise.choice import where_of_numbers
+from functrans.ops.elementwise.choice import select, where_of_numbers
+from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.complex_numbers import real
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.special.faddeeva import wofz
 from functrans.ops.samples import cases, reals
 
 FAR = -4.0
@@ -93,7 +96,11 @@ def _derivative(n: int, x: Any, exp: Any, log: Any, where: Callable[..., Any]) -
 
 def _slope(x: Any, out: Any) -> Any:
     if is_complex(x.dtype):
-        return exp(x * x * -0.5 - out) * (1 / math.sqrt(2 * math.pi))
+        # w(i y) = exp(y**2) erfc(y) for y = -x / sqrt(2), on the left, where the exponent cancels
+        left = less(real(x), 0)
+        scaled = wofz(select(left, x, 0) * complex(0, -math.sqrt(0.5)))
+        right = exp(x * x * -0.5 - out) * (1 / math.sqrt(2 * math.pi))
+        return select(left, math.sqrt(2 / math.pi) / scaled, right)
     return log_ndtr_derivative(x, n=1)
 
 
