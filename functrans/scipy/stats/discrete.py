@@ -20,8 +20,9 @@ from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
+from functrans.ops.elementwise.special.log_bessel import log_ive
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
-from functrans.scipy.stats.standard import log_ive, one, positive_axis, real_axis, zero
+from functrans.scipy.stats.standard import one, positive_axis, real_axis, zero
 
 
 def _from_one(*shapes: Any) -> tuple[float, float]:

@@ -161,3 +161,18 @@ def test_squares_do_not_overflow(name, shapes, front, power):
     if name in ("cauchy", "t"):
         curvature = grad(grad(lambda x: logpdf(x, *shapes)))(0.0)
         assert curvature == pytest.approx(-2.0 if name == "cauchy" else -4 / 3)
+
+
+def test_no_probability_is_less_than_0():
+    """That of a skewed normal distribution is a difference, of which rounding leaves the rest."""
+    x = np.array([-36.0, -19.0, -8.0, -2.0])
+    for share in (jit(stats.skewnorm.cdf)(x, 4.0), jit(stats.skewnorm.sf)(-x, -4.0)):
+        assert (share >= 0).all()
+        np.testing.assert_allclose(share, scipy.stats.skewnorm.cdf(x, 4.0), atol=1e-16)
+
+
+@pytest.mark.parametrize(("x", "density", "slope"), [(1e-300, 0, 0), (1e200, None, -0.5e-200)])
+def test_slopes_of_levy_where_a_quotient_overflows(x, density, slope):
+    density = scipy.stats.levy.pdf(x) if density is None else density
+    found = [jit(jacfwd(f))(x) for f in (stats.levy.cdf, stats.levy.logsf)]
+    np.testing.assert_allclose(found, [density, slope], rtol=1e-12)
