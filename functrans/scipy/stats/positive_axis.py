@@ -288,9 +288,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "levy", **ON_POSITIVE, open=True,
         logpdf=lambda x: -LOG_SQRT_2_PI - 1.5 * log(x) - 0.5 / x,
-        # the power of a half has a slope where a square of x would overflow or underflow
-        cdf=lambda x: erfc(vanishing(power(2 * x, -0.5))),
-        sf=lambda x: erf(vanishing(power(2 * x, -0.5))),
+        # not the root of a quotient, in whose slope the square of x would overflow or underflow
+        cdf=lambda x: erfc(vanishing(1 / sqrt(2 * x))), sf=lambda x: erf(vanishing(1 / sqrt(2 * x))),
         ppf=lambda q: 1 / (ndtri(0.5 * q) * ndtri(0.5 * q)),
         isf=lambda q: 0.5 / (erfinv(q) * erfinv(q)),
     ),
