@@ -1,9 +1,10 @@
 """`Rotation` and `Slerp` of `scipy.spatial.transform` on traced values, by SciPy's own source.
 
 In SciPy, these classes hold quaternions, and a backend module for generic array libraries computes
-with them. Three of its formulas are replaced here. The conversions from rotation vectors to
+with them. Four of its formulas are replaced here. The conversions from rotation vectors to
 quaternions and back use squared norms, so that they have derivatives of all orders at the identity.
 The conversion from a matrix uses the nearest rotation, which is differentiable in all directions.
+`reduce` takes the identity for a group that is not given.
 """
 
 from __future__ import annotations
@@ -132,5 +133,18 @@ def _from_matrix(matrix: Any, assume_valid: bool = False) -> Any:
     return formulas._from_matrix_orthogonal(matrix)
 
 
-FORMULAS = {"as_rotvec": _as_rotvec, "from_matrix": _from_matrix, "from_rotvec": _from_rotvec}
+def _reduce(quat: Any, left: Any = None, right: Any = None) -> Any:
+    """SciPy's, whose default for a group is a quaternion of ones, not the identity."""
+    if left is None and right is None:
+        return quat, None, None
+    groups = ([[0.0, 0.0, 0.0, 1.0]] if group is None else group for group in (left, right))
+    scipys = reinterpreted(import_module(_FORMULAS).reduce)
+    found, *places = scipys(quat, *(np.atleast_2d(ours.array(group)) for group in groups))
+    return (found[0] if quat.ndim == 1 else found), *places  # a single one had got an axis
+
+
+FORMULAS = {
+    "as_rotvec": _as_rotvec, "from_matrix": _from_matrix, "from_rotvec": _from_rotvec,
+    "reduce": _reduce,
+}  # fmt: skip
 NAMES = {"select_backend": lambda xp, cython_compatible: module(_FORMULAS)}

@@ -20,9 +20,9 @@ from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, log_poisson, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
+from functrans.ops.elementwise.special.log_bessel import log_ive
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
 from functrans.scipy.stats.standard import (
-    log_ive,
     log_of_successes,
     one,
     positive_axis,

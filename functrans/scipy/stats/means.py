@@ -136,7 +136,7 @@ def expectile(
     a = inexact(a) if since_1_18() else double(a)
     both = inexact_pair(a, np.ones_like(a) if weights is None else weights)
     (a, weights), kept = on_slices(*np.broadcast_arrays(*both), axis=axis, keepdims=keepdims)
-    if level is not None and level in (0, 1):
+    if isinstance(alpha, (int, float)) and level in (0, 1):  # not traced, where it has a slope
         return kept(a.min(axis=-1) if level == 0 else a.max(axis=-1))
     order = np.argsort(a, axis=-1)
     a, weights = (np.take_along_axis(x, order, -1) for x in (a, weights))
@@ -146,8 +146,10 @@ def expectile(
     def weighted(x: Any, x_below: Any) -> Any:
         return (1 - alpha) * x_below + alpha * (x - x_below)
 
-    # it is greater than those elements at which the balance of distances is negative
+    # it is greater than those elements at which the balance of distances is negative; the least
+    # one counts as below also where the two are equal, as for the level 0
     less = a * weighted(total, below) < weighted(moment, moment_below)
+    less = less | (a == a[..., :1])
     below, moment_below = (
         np.sum(np.where(less, x, 0), axis=-1, keepdims=True) for x in (weights, weights * a)
     )

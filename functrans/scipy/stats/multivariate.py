@@ -28,13 +28,13 @@ from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import digamma, gammaln, gammaln_difference
+from functrans.ops.elementwise.special.log_bessel import log_ive
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
 from functrans.records import NamedTuple
 from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
 from functrans.scipy.stats.distribution import Distribution
-from functrans.scipy.stats.standard import log_ive
 from functrans.trace.source import here
 
 LOG_2_PI = math.log(2 * math.pi)
@@ -278,7 +278,8 @@ def _poisson_binomial(k: Any, p: Any, loc: Any = 0) -> Any:
     here = sum(select(equal(k[..., None], number), chances, 0), -1)
     inside = greater(here, 0)
     value = select(inside, log(select(inside, here, 1)), -np.inf)
-    return select(all(greater_equal(p, 0) & less_equal(p, 1), -1), value, np.nan)
+    proper = all(greater_equal(p, 0) & less_equal(p, 1), -1) & equal(k, k)  # not NaN
+    return select(proper, value, np.nan)
 
 
 # -- directions ------------------------------------------------------------------------------------

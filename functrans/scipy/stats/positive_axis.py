@@ -27,6 +27,7 @@ from functrans.ops.elementwise.special.distributions import (
     fdtr,
     fdtrc,
     fdtri,
+    noncentral_log_density,
 )
 from functrans.ops.elementwise.special.entropy import log_poisson, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
@@ -56,7 +57,6 @@ from functrans.scipy.stats.standard import (
     log1p_power,
     log1p_square,
     log_i0e,
-    log_ive,
     log_mills,
     log_shifted_tail,
     mills_series,
@@ -138,17 +138,6 @@ def _generalized_logpdf(x: Any, a: Any, c: Any) -> Any:
     x = select(gone, 1, x)
     found = log(absolute(c)) + xlogy(c * a - 1, x) - power(x, c) - gammaln(a)
     return select(gone, -np.inf, found)
-
-
-def _noncentral_logpdf(x: Any, df: Any, nc: Any) -> Any:
-    order = 0.5 * df - 1
-    central = equal(nc, 0)
-    centre = -0.5 * (x + df * LOG2) + xlogy(order, x) - gammaln(0.5 * df)
-    series = centre + 0.5 * nc * (x / df - 1 - 0.5 * nc * (x / df) * (x / df) / (df + 2))
-    nc = select(central, 1, nc)
-    off = sqrt(x) - sqrt(nc)
-    bessel = log_ive(order, sqrt(x) * sqrt(nc)) - LOG2
-    return select(central, series, xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel)
 
 
 ROWS: tuple[Row, ...] = (
@@ -297,7 +286,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "levy", **ON_POSITIVE, open=True,
         logpdf=lambda x: -LOG_SQRT_2_PI - 1.5 * log(x) - 0.5 / x,
-        cdf=lambda x: erfc(sqrt(0.5 / x)), sf=lambda x: erf(sqrt(0.5 / x)),
+        # not the root of a quotient, in whose slope the square of x would overflow or underflow
+        cdf=lambda x: erfc(vanishing(1 / sqrt(2 * x))),
+        sf=lambda x: erf(vanishing(1 / sqrt(2 * x))),
         ppf=lambda q: 1 / (ndtri(0.5 * q) * ndtri(0.5 * q)),
         isf=lambda q: 0.5 / (erfinv(q) * erfinv(q)),
     ),
@@ -319,7 +310,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "ncx2", ("df", "nc"), support=positive_axis, within=one, open=True,
         valid=lambda df, nc: greater(df, 0) & less_equal(0, nc),
-        logpdf=_noncentral_logpdf, cdf=chndtr, sf=chndtrc, ppf=chndtrix, isf=chndtrcix,
+        logpdf=noncentral_log_density, cdf=chndtr, sf=chndtrc, ppf=chndtrix, isf=chndtrcix,
         mean=lambda df, nc: df + nc, var=lambda df, nc: 2 * (df + 2 * nc),
     ),
     Row(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import absolute, minimum, select
+from functrans.ops.elementwise.choice import absolute, maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
@@ -284,8 +284,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "skewnorm", ("a",), support=real_axis, within=zero, valid=_is_finite, tails=False,
         logpdf=lambda x, a: LOG2 + normal_logpdf(x) + log_ndtr(a * x),
-        cdf=lambda x, a: ndtr(x) - 2 * owens_t(x, a),
-        sf=lambda x, a: ndtr(-x) + 2 * owens_t(x, a),
+        # differences, of which rounding would leave less than 0 in a tail
+        cdf=lambda x, a: maximum(ndtr(x) - 2 * owens_t(x, a), 0.0),
+        sf=lambda x, a: maximum(ndtr(-x) + 2 * owens_t(x, a), 0.0),
         mean=lambda a: math.sqrt(2 / math.pi) * a / sqrt(1 + a * a),
         var=lambda a: 1 - 2 / math.pi * (a * a) / (1 + a * a),
     ),

@@ -157,12 +157,11 @@ def trim_mean(
     cut = int(proportiontocut * n)
     if cut < 0:
         raise ValueError("proportiontocut must not be negative")
-    if 2 * cut >= n:
+    if 2 * cut >= n > 0:
         raise ValueError("Proportion too big.")
-    ordered = np.sort(a, axis=-1)
-    mean = np.mean(ordered[..., cut : n - cut], axis=-1)
+    mean = np.mean(np.sort(a, axis=-1)[..., cut : n - cut], axis=-1)
     # NaN is sorted last, and would be trimmed
-    return kept(np.where(np.isnan(ordered[..., -1]), np.nan, mean))
+    return kept(np.where(np.any(np.isnan(a), axis=-1), np.nan, mean))
 
 
 @answers("scipy.stats:circstd")
@@ -201,6 +200,12 @@ def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
             )
         if weights is not None and known(np.any(inexact(weights) < 0)):
             raise ValueError("All weights must be non-negative.")
+        total = None if weights is None else known(np.sum(inexact(weights)))
+        if total is not None and not 0 < total < np.inf:
+            raise ValueError(
+                "Weight array-like sum must be positive and finite. Set as None for an equal "
+                "distribution of weight."
+            )
     places = np.sort(concatenate([u, v]))
 
     def function(x: Any, weights: Any) -> Any:

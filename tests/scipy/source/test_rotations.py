@@ -105,3 +105,21 @@ def test_rotations_are_in_double_precision():
     found = jit(lambda q: R.from_quat(q).as_matrix())(single)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, R.from_quat(single).as_matrix(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 4)])
+@pytest.mark.parametrize("sides", [{"left"}, {"right"}, {"left", "right"}])
+def test_reduction_by_groups(shape, sides):
+    """SciPy's formulas for other array libraries take ones for the identity."""
+    quat = np.random.default_rng(4).normal(size=shape)
+    groups = {side: R.create_group("D2") for side in sides}
+
+    def reduced(q):
+        rotation, *places = R.from_quat(q).reduce(**groups, return_indices=True)
+        return rotation.as_matrix(), [place for place in places if place is not None]
+
+    expected, places = reduced(quat)
+    found, found_places = jit(reduced)(quat)
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    for one, other in zip(found_places, places, strict=True):
+        np.testing.assert_array_equal(one, other)

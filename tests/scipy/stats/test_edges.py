@@ -203,3 +203,19 @@ def test_means_that_a_symmetry_shows():
 def test_a_statistic_of_compiled_code_is_refused():
     with pytest.raises(UnsupportedNumPyError, match=r"shapiro .* write jarque_bera or normaltest"):
         vmap(stats.shapiro)(np.ones((2, 5)))
+
+
+def test_no_probability_is_less_than_0():
+    """That of a skewed normal distribution is a difference, of which rounding leaves the rest."""
+    x = np.array([-36.0, -19.0, -8.0, -2.0])
+    for share in (jit(stats.skewnorm.cdf)(x, 4.0), jit(stats.skewnorm.sf)(-x, -4.0)):
+        assert (share >= 0).all()
+        np.testing.assert_allclose(share, scipy.stats.skewnorm.cdf(x, 4.0), atol=1e-16)
+
+
+@pytest.mark.parametrize(("x", "density", "slope"), [(1e-300, 0, 0), (1e200, None, -0.5e-200)])
+def test_slopes_of_levy_where_a_quotient_overflows(x, density, slope):
+    density = scipy.stats.levy.pdf(x) if density is None else density
+    for of in (jacfwd, grad):
+        found = [jit(of(f))(x) for f in (stats.levy.cdf, stats.levy.logsf)]
+        np.testing.assert_allclose(found, [density, slope], rtol=1e-12)

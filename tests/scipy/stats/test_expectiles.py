@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from functrans import jit, vmap
+from functrans import grad, jit, vmap
 from functrans.scipy.define import since_1_18
 from functrans.testing import check_grads
 
@@ -55,3 +55,11 @@ def test_a_level_that_is_traced():
     check_grads(lambda level: stats.expectile(x, level), (0.3,), order=1)
     with pytest.raises(ValueError, match=r"must be in the range \[0, 1\]"):
         jit(lambda x: stats.expectile(x, 1.5))(x)
+
+
+def test_levels_at_the_ends_that_are_traced():
+    """The slopes are the limits: sums of distances over the number of extreme elements."""
+    x = np.array([2.0, 0.5, 3.0, 0.5, 7.0])
+    for level, slope in ((0.0, np.sum(x - 0.5) / 2), (1.0, np.sum(7 - x))):
+        assert jit(stats.expectile)(x, level) == stats.expectile(x, level)
+        assert grad(lambda level: stats.expectile(x, level))(level) == pytest.approx(slope)

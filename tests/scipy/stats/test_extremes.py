@@ -324,6 +324,13 @@ OF_VECTORS = {
     "one column": ("dirichlet", "logpdf", np.array([[0.2], [0.8]]), np.ones(2)),
     "t that is normal": ("multivariate_t", "logpdf", np.eye(2), np.zeros(2), np.eye(2), np.inf),
     "no probability": ("poisson_binom", "logpmf", np.array([0.0, 1.0]), np.array([0.1, 1.5])),
+    "numbers that are missing": (
+        "poisson_binom",
+        "logpmf",
+        np.array([np.nan, 0.0, 7.0]),
+        np.array([0.1, 0.5]),
+        0.0,
+    ),
     "variances": ("normal_inverse_gamma", "logpdf", 0.3, np.array([np.nan, -1.0, 0.0, 2.0])),
     "two matrices": ("wishart", "logpdf", PAIR, 5.0, np.eye(2)),
     "two inverse matrices": ("invwishart", "logpdf", PAIR, 5.0, np.eye(2)),

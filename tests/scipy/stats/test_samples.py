@@ -253,6 +253,13 @@ def test_what_is_refused(words):
         vmap(REFUSED[words])(M[None])
 
 
+@pytest.mark.parametrize("weights", [[1.0, np.inf, 1.0], [0.0, 0.0, 0.0]])
+@pytest.mark.parametrize("name", ["wasserstein_distance", "energy_distance"])
+def test_known_weights_without_a_finite_sum(name, weights):
+    with pytest.raises(ValueError, match="sum must be positive and finite"):
+        jit(lambda u: getattr(stats, name)(u, [1.0, 1.0], weights))(X[:3])
+
+
 def test_a_trimmed_sample():
     """SciPy before 1.18 trims arrays of NumPy only."""
 

@@ -1,5 +1,7 @@
 """Axis arguments of statistics: one, several, all, keepdims; and samples as keywords."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -155,3 +157,11 @@ def test_a_line_is_five_numbers():
     ends = [sum(stats.linregress(A[:, 0, 0], B[:, 1, 0] + s * step)[:2]) for s in (1, -1)]
     expected = (ends[0] - ends[1]) / 2
     np.testing.assert_allclose(slope(B[:, 1, 0]) @ step, expected, rtol=1e-6)
+
+
+def test_a_trimmed_mean_of_nothing():
+    for shape in ((0,), (0, 3), (3, 0)):
+        found = jit(lambda x: traced.trim_mean(x, 0.2))(np.ones(shape))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.testing.assert_array_equal(found, stats.trim_mean(np.ones(shape), 0.2))

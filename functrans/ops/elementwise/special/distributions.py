@@ -18,11 +18,10 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.lazily import lazy
-from functrans.ops.elementwise.choice import absolute, masked, select, sign
+from functrans.ops.elementwise.choice import absolute, masked, maximum, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import hypot, power, sqrt
-from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.errors import ndtri, normal_density
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
@@ -32,6 +31,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gamma_by_order,
     gamma_density,
 )
+from functrans.ops.elementwise.special.log_bessel import log_ive
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
     composed,
@@ -197,17 +197,25 @@ def _finite_quantile(p: Any) -> Any:
 # -- noncentral chi-squared ------------------------------------------------------------------------
 
 
-def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
-    """The density of the noncentral chi-squared distribution; where nc is 0, its first terms."""
-    central = equal(nc, 0)
+def noncentral_log_density(x: Any, df: Any, nc: Any) -> Any:
+    """The logarithm of the density of the noncentral chi-squared distribution.
+
+    Its factors overflow and underflow for many degrees of freedom. Where nc is 0, or so small that
+    quotients by it overflow, it is the logarithm of the first terms.
+    """
     order = 0.5 * df - 1
-    series = 0.5 * exp(-0.5 * x - gammaln(order + 1)) * power(0.5 * x, order)
-    series = series * (1 + 0.5 * nc * (x / df - 1))
+    central = less(absolute(nc), 1e-290)
+    centre = -0.5 * (x + df * math.log(2)) + xlogy(order, x) - gammaln(0.5 * df)
+    series = centre + 0.5 * nc * (x / df - 1 - 0.5 * nc * (x / df) * (x / df) / (df + 2))
     nc = select(central, 1, nc)
-    centred = sqrt(x) - sqrt(nc)
-    scaled = ive(order, sqrt(x * nc))
-    general = 0.5 * exp(-0.5 * centred * centred) * power(x / nc, 0.5 * order) * scaled
-    return select(central, series, general)
+    off = sqrt(x) - sqrt(nc)
+    bessel = log_ive(order, sqrt(x) * sqrt(nc)) - math.log(2)
+    return select(central, series, xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel)
+
+
+def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
+    # held where it is 0, as 0 would be multiplied by an infinite slope
+    return exp(maximum(noncentral_log_density(x, df, nc), -1000.0))
 
 
 _NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]

@@ -28,6 +28,12 @@ def incomplete_beta(a, b, x):
     return mp.betainc(a, b, 0, x, regularized=True)
 
 
+def noncentral_density(x, df, nc):
+    x, order = mp.mpf(x), mp.mpf(df) / 2 - 1
+    bessel = mp.besseli(order, mp.sqrt(x * nc))
+    return mp.exp(-(x + nc) / 2) * (x / nc) ** (order / 2) * bessel / 2
+
+
 PRECISELY = {  # function, number of the operand, operands, and the slope with 40 digits
     "struve far out": ("struve", 1, (2.0, 1e5), lambda v, x: struve(False, v, x)),
     "struve of a large order": ("struve", 1, (200.0, 10.5), lambda v, x: struve(False, v, x)),
@@ -57,6 +63,12 @@ PRECISELY = {  # function, number of the operand, operands, and the slope with 4
     "elliprc below 0, in y": (
         "elliprc", 1, (2.0, -3.0), lambda x, y: mp.diff(lambda t: principal_value(x, t), mp.mpf(y)),
     ),
+    "chndtr of many degrees": ("chndtr", 0, (1e3, 1e3, 2.0), noncentral_density),
+    "chndtr of many degrees, by the noncentrality": (
+        "chndtr", 2, (2e3, 2e3, 0.5), lambda x, df, nc: -noncentral_density(x, df + 2, nc),
+    ),
+    "chndtr of a subnormal noncentrality": ("chndtr", 0, (2.0, 3.0, 1e-320), noncentral_density),
+    "chndtr far out": ("chndtr", 0, (1e20, 3.0, 2.0), lambda x, df, nc: 0),
     "ellipkm1 of a tiny number": ("ellipkm1", 0, (1e-300,), lambda p: -1 / (2 * mp.mpf(p))),
     "ellipkinc at the parameter 1": (
         "ellipkinc", 1, (1.0, 1.0), lambda phi, m: mp.quad(
