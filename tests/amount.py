@@ -3,8 +3,9 @@
 The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
 each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
 the quick set has one in six, and at least one. Another one in six has the marker `each_change`,
-as do tests marked `dear` and the part of the full calls that checks most about numbers: `.ci/run`
-runs these for every change. Tests with the same parameter values leave out different ones.
+as do half of the tests marked `dear` and the part of the full calls that checks most about numbers:
+`.ci/run` runs these for every change. Tests with the same parameter values leave out different
+ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -26,8 +27,11 @@ ELSEWHERE = ("full", "slow", "gpu", "emulated")
 NUMBERS = tuple(f"tests/{name}/" for name in ("composition", "numpy", "primitives", "properties"))
 """Folders whose tests compare numbers, all of them alike."""
 
-PARTS = 6
+PARTS = 12
 """One of so many parts of what they draw finer is tried with each change."""
+
+DEAR_PARTS = 2
+"""The same for tests that are marked `dear`."""
 
 
 def examples(count: int) -> int:
@@ -71,9 +75,13 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         _thin([item for item in alike if _markers(item).isdisjoint(("full", "dear"))])
     for item in items:
         markers = _markers(item)
-        with_each_change = is_in_part(item.nodeid) if "full" in markers else "dear" in markers
-        if with_each_change and markers.isdisjoint(ELSEWHERE[1:]):
+        is_finer, is_dear = "full" in markers, "dear" in markers
+        if is_dear:
             item.add_marker("full")
+        is_chosen = is_dear and is_in_first(item.name, DEAR_PARTS)
+        if is_finer:
+            is_chosen = is_in_part(item.nodeid)
+        if is_chosen and markers.isdisjoint(ELSEWHERE[1:]):
             item.add_marker("each_change")
 
 
@@ -82,11 +90,16 @@ def _markers(item: pytest.Item) -> set[str]:
 
 
 def is_in_part(name: str) -> bool:
-    """Whether a test of numbers that is drawn finer is tried with each change.
+    """Whether a test of numbers that is drawn finer is tried with each change."""
+    return name.startswith(NUMBERS) and is_in_first(name, PARTS)
+
+
+def is_in_first(name: str, parts: int) -> bool:
+    """Whether a test is in the first of so many parts of all tests.
 
     Its name decides: a period would leave out the same values of an inner parameter each time.
     """
-    return name.startswith(NUMBERS) and crc32(name.encode()) % PARTS == 0
+    return crc32(name.encode()) % parts == 0
 
 
 def kept_of(name: str, count: int) -> int:

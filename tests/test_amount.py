@@ -42,7 +42,7 @@ def test_few(n):
     pass
 
 @pytest.mark.dear
-def test_that_takes_seconds():
+def test_of_seconds():
     pass
 
 @pytest.mark.dear
@@ -84,9 +84,10 @@ def of_each(place):
     }
 
 
-DEAR = {"test_that_takes_seconds", "test_each_takes_seconds[0]"}
+DEAR = {"test_of_seconds", "test_each_takes_seconds[0]"}
+CHOSEN = {name for name in DEAR if amount.is_in_first(name, amount.DEAR_PARTS)}
 QUICK = of_each(amount.kept_of)
-OTHERS = of_each(amount.kept_with_each_change) | DEAR
+OTHERS = of_each(amount.kept_with_each_change) | CHOSEN
 COVERED = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls}
 FINER = (
     {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"}
@@ -94,11 +95,12 @@ FINER = (
     | {f"test_kinds[{n}]" for n in range(3, 8)}
     | {"test_each_takes_seconds[1]"}
     | (COVERED - QUICK - OTHERS)
+    | (DEAR - CHOSEN)
 )
 
 
 def test_each_value_once_or_all(tmp_path):
-    assert QUICK.isdisjoint(OTHERS)
+    assert QUICK.isdisjoint(OTHERS) and len(CHOSEN) == 1
     assert set(collected(tmp_path)) == QUICK
     assert set(collected(tmp_path, "--full")) == QUICK | FINER | OTHERS
     assert set(collected(tmp_path, "--full", "-m", "full")) == FINER | OTHERS
@@ -107,7 +109,7 @@ def test_each_value_once_or_all(tmp_path):
 
 def test_a_part_of_the_numbers_with_each_change():
     """Of all values of each parameter, wherever they come in the list."""
-    calls = [(n, dtype) for n in range(30) for dtype in ("float32", "float64")]
+    calls = [(n, dtype) for n in range(60) for dtype in ("float32", "float64")]
     names = {call: f"tests/primitives/test_x.py::test_y[{call[0]}-{call[1]}]" for call in calls}
     part = [call for call, name in names.items() if amount.is_in_part(name)]
     assert 10 <= len(part) <= 30
