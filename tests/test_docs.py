@@ -50,7 +50,13 @@ def run_doctest(code, namespace, name, line):
         raise failure.exc_info[1] from None
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+BY_NUMBA = {"backends.md"}
+"""Pages whose programs Numba compiles, which takes some ten seconds."""
+
+TO_RUN = [pytest.param(x, marks=pytest.mark.dear) if x.name in BY_NUMBA else x for x in PAGES]
+
+
+@pytest.mark.parametrize("path", TO_RUN, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_python_on_a_page_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what a page writes does not stay, nor what it switches
     for name in config._SWITCHES:

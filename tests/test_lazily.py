@@ -186,6 +186,7 @@ print(grad(f)(np.ones(2)))
     assert run(script) == "[1. 1.]"
 
 
+@pytest.mark.dear
 def test_a_program_is_compiled_and_run_from_an_archive(tmp_path):
     package = Path(functrans.__file__).parent
     archive = tmp_path / "library.zip"

@@ -199,6 +199,7 @@ def test_a_function_that_writes_to_what_it_closes_over_writes_there():
     assert data[0] == 3.0 and len(memory) == 2
 
 
+@pytest.mark.dear
 def test_other_threads_never_see_a_traced_value():
     class Model:
         def __init__(self):

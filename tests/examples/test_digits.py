@@ -38,6 +38,7 @@ def test_the_network_learns(run):
     assert accuracy >= 0.96
 
 
+@pytest.mark.dear
 def test_a_picture_of_the_hardest_is_saved(run):
     *_, picture = run
     assert picture.read_bytes().startswith(b"\x89PNG")

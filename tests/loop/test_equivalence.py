@@ -85,6 +85,7 @@ def attended(w, b, x):
     return np.sum(x[::2])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("function", [layers, attended])
 def test_kernels_of_equal_form_have_equal_texts_and_others_have_others(function):
     rng = np.random.default_rng(0)

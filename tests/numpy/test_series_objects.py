@@ -78,6 +78,7 @@ def test_by_their_full_names():
     assert jit(function)(1.5) == 13.0
 
 
+@pytest.mark.dear
 def test_objects_of_plain_coefficients_stay_numpys():
     @jit
     def function(x):

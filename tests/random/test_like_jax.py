@@ -77,6 +77,7 @@ def test_uniform_and_normal(jax, shape, dtype):
         np.testing.assert_array_max_ulp(*map(np.asarray, numbers), maxulp=units)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_integers(jax, dtype):
     for seed in SEEDS:

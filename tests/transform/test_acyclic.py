@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +61,7 @@ def lattice(size):
     return [np.concatenate([np.ravel(end[i]) for end in ends]) for i in range(2)]
 
 
+@pytest.mark.dear
 def test_it_takes_fewer_products_than_a_star_colouring():
     first, second = lattice(7)
 

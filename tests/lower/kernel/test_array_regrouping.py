@@ -49,6 +49,7 @@ def plan_of(function, arguments, machine=ALWAYS):
     return pipeline.plan(jit(function).lower(*arguments).graph(), machine)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [F4, F8])
 @pytest.mark.parametrize(
     "steps, units", [(1, 3), (2, 7), (17, 1), (17, 14), (300, 5), (40, 33), (2600, 2)]

@@ -49,6 +49,7 @@ def test_every_element_once(rows, columns, lanes):
     np.testing.assert_array_equal(found, a.T * 2)
 
 
+@pytest.mark.dear
 def test_blocks_are_inside_a_loop_that_threads_can_share():
     """``y[i, k, j] = x[j, k, i]``: all of a row is read before the next k."""
     for between, expected in ((20, [20, 6]), (3, [6, 3])):

@@ -46,6 +46,7 @@ def test_gradients_of_a_mixture(rows):
     check(function, *args)
 
 
+@pytest.mark.dear
 def test_triangles_of_which_half_of_the_sums_is_read():
     def of_triangles(alphas, means, below, x):
         return mixture(alphas, means, np.tril(below), x)

@@ -27,6 +27,7 @@ def planned(function, *arrays, donated=()):
     return plan(optimise(trace(function)(*arrays)), CPU, donated)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("function", "starts"),
     [

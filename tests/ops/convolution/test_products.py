@@ -133,6 +133,7 @@ def test_a_reshaped_result_is_not_copied(order, monkeypatch):
     np.testing.assert_allclose(jit(apply)(x, k), apply(x, k), atol=1e-10)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("backend", ["native", "numba"])
 @pytest.mark.parametrize("donated", [(), (0,)])
 def test_a_value_and_its_reshapes_as_results(backend, donated, monkeypatch):
@@ -151,6 +152,7 @@ def test_a_value_and_its_reshapes_as_results(backend, donated, monkeypatch):
         assert not any(np.shares_memory(results[0], other) for other in results[1:])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("features", "channels", "size", "taps", "strides", "order"),
     [

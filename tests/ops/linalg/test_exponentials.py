@@ -27,6 +27,7 @@ def calls_numpy(f, *args):
     return "call NumPy" in jit(f).lower(*args).schedule()
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 12])
 def test_errors_are_those_of_the_squarings(n):
     a = RNG.normal(size=(n, n))

@@ -58,6 +58,7 @@ def difficult(n):
     return np.tril(a) + np.tril(a, -1).mT
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 16, 25])
 def test_matrices_of_every_kind(n):
     a = difficult(n)

@@ -213,6 +213,7 @@ def test_orders_of_long_elements_whatever_a_vector_holds(vector_bytes, monkeypat
     np.testing.assert_array_equal(jit(np.argsort)(x[:, 0]), order[:, 0])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("lines", [4, 8, 20, 33])
 @pytest.mark.parametrize("extent", [17, 24, 65, 128, 200, 256])
 def test_lines_of_medium_length_are_sorted_in_lanes(extent, lines):

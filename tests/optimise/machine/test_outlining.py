@@ -211,6 +211,7 @@ def test_results_of_unlike_steps():
     assert changed
 
 
+@pytest.mark.dear
 def test_runs_of_which_one_begins_within_the_last_step_of_another():
     def halved(row):
         while np.abs(row).sum() > 3:

@@ -151,6 +151,7 @@ def drawn(rng, shape):
     return run
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_programs_that_update_copies_of_their_state(seed):

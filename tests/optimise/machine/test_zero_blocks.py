@@ -170,6 +170,7 @@ def shared(p):
     return sum(near) * both[:, 0] + sum(far) * both[:, 1]
 
 
+@pytest.mark.dear
 def test_slices_of_slices():
     x = given(28)
     np.testing.assert_allclose(jit(jacfwd(shared))(x), differences(shared, x), rtol=1e-7, atol=1e-7)

@@ -86,6 +86,7 @@ print(threading.current_thread().is_alive(), sum(range(1000)))
 )
 
 
+@pytest.mark.dear
 def test_a_program_that_calls_blas(tmp_path):
     message, *rest = run(BLAS, tmp_path).splitlines()
     assert message.startswith("functrans: ")

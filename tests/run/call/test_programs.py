@@ -120,6 +120,7 @@ def test_calls_from_several_threads():
     assert not wrong
 
 
+@pytest.mark.dear
 def test_memory_stays():
     x = np.ones((50, 60))
     program = compiled(lambda x: np.exp(x @ x.T), x)

@@ -3,6 +3,8 @@
 import sys
 import threading
 
+import pytest
+
 from functrans.run.cuda.free_lists import ALL, LARGEST, PIECES, SIZES, FreeLists
 
 
@@ -70,6 +72,7 @@ def test_threads_get_different_pieces():
     assert len(every) == len(set(every)) > 0
 
 
+@pytest.mark.dear
 def test_no_piece_is_lost_while_lists_come_and_go():
     """Threads keep pieces of more sizes than there are lists, and take some again."""
     lists, count, gone = FreeLists(), 20_000, []

@@ -160,6 +160,7 @@ def test_a_number_that_is_donated_is_not_the_one_that_stays(emulated):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(p) * np.float32(0.5))
 
 
+@pytest.mark.dear
 @pytest.mark.usefixtures("graphs")
 def test_graphs_have_a_bound():
     compiled = jit(step)

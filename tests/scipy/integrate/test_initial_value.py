@@ -148,6 +148,7 @@ def test_complex_numbers():
     np.testing.assert_allclose(jit(turning)(2.0), expected.y[0, 0], rtol=1e-12)
 
 
+@pytest.mark.dear
 def test_stiff_complex_numbers():
     def turned(w, method="BDF"):
         result = integrate.solve_ivp(
@@ -181,6 +182,7 @@ def test_odeint_without_times():
     assert found.shape == (0, START.size)
 
 
+@pytest.mark.dear
 def test_odeint():
     times = np.linspace(0, 2, 5)
 

@@ -49,6 +49,7 @@ def test_spreads_that_are_numbers():
     np.testing.assert_allclose(found, (above - below) / (2 * step), rtol=1e-8)
 
 
+@pytest.mark.dear
 def test_directions():
     def logpdf(module, x, kappa):
         return module.vonmises_fisher.logpdf(x, directions[0], kappa)
