@@ -3,9 +3,9 @@
 The quick set has each value of each parameter of a test and of its fixtures once, and one sample of
 each kind of a long list; all other calls have the marker `full`. Of the remaining calls of a test
 the quick set has one in six, and at least one. Another one in six has the marker `each_change`,
-as do half of the tests marked `dear` and the part of the full calls that checks most about numbers:
-`.ci/run` runs these for every change. Tests with the same parameter values leave out different
-ones.
+as do a third of the tests marked `dear` and the part of the full calls that checks most about
+numbers: `.ci/run` runs these for every change. Tests with the same parameter values leave out
+different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -30,7 +30,7 @@ NUMBERS = tuple(f"tests/{name}/" for name in ("composition", "numpy", "primitive
 PARTS = 12
 """One of so many parts of what they draw finer is tried with each change."""
 
-DEAR_PARTS = 2
+DEAR_PARTS = 3
 """The same for tests that are marked `dear`."""
 
 
