@@ -140,6 +140,8 @@ def _with_larger_on_the_right(
     if not len(left.free) == len(left.contract) == len(right.free) == 1:
         return eqn, []
     x, through = _untransposed(x, producers)
+    if x in producers:
+        return eqn, []  # it need not be in memory: a row of blocks may compute it, as in attention
     batch, _, contract = (tuple(through[i] for i in group) for group in left)
     *stack, last = range(x.aval.ndim - 1)
     if batch != (*stack,) or contract != (last,):

@@ -71,6 +71,16 @@ def test_a_large_strided_operand_is_on_the_right(terms, rows, columns, swaps, mo
     np.testing.assert_allclose(stack(x, y), x.mT @ y, rtol=1e-3, atol=1e-3)
 
 
+def test_a_computed_operand_stays_on_the_left(monkeypatch):
+    """A row of blocks may compute it: the weights of attention, whose gradient is such a product."""
+    take_host_for(monkeypatch, vector_bytes=32, registers=16)
+    x, y = RNG.standard_normal((1100, 1000)), RNG.standard_normal((1100, 10))
+    product = jit(lambda x, y: np.tanh(x).T @ y)
+    sides = re.search(r"(\d+) x \d+ times \d+ x (\d+)", product.lower(x, y).schedule())
+    assert sides.groups() == ("1000", "10")
+    np.testing.assert_allclose(product(x, y), np.tanh(x).T @ y, rtol=1e-9, atol=1e-9)
+
+
 def test_a_large_strided_operand_times_an_identity_is_its_transpose(monkeypatch):
     take_host_for(monkeypatch, vector_bytes=32, registers=16)
     x = RNG.standard_normal((400, 2000))
