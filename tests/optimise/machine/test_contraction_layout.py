@@ -72,7 +72,7 @@ def test_a_large_strided_operand_is_on_the_right(terms, rows, columns, swaps, mo
 
 
 def test_a_computed_operand_stays_on_the_left(monkeypatch):
-    """A row of blocks may compute it: the weights of attention, whose gradient is such a product."""
+    """A row of blocks may compute it, as in the gradient of attention."""
     take_host_for(monkeypatch, vector_bytes=32, registers=16)
     x, y = RNG.standard_normal((1100, 1000)), RNG.standard_normal((1100, 10))
     product = jit(lambda x, y: np.tanh(x).T @ y)
