@@ -29,7 +29,7 @@ from functrans.ops.elementwise.special.distributions import (
     fdtri,
     noncentral_log_density,
 )
-from functrans.ops.elementwise.special.entropy import log_poisson, xlog1py, xlogy
+from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
@@ -41,6 +41,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammaincinv,
 )
 from functrans.ops.elementwise.special.log_ndtr import log_ndtr
+from functrans.ops.elementwise.special.poisson import log_poisson
 from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
