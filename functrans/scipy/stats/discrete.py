@@ -17,10 +17,11 @@ from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
-from functrans.ops.elementwise.special.entropy import entr, log_poisson, xlog1py, xlogy
+from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
 from functrans.ops.elementwise.special.log_bessel import log_ive
+from functrans.ops.elementwise.special.poisson import log_poisson
 from functrans.scipy.stats.distribution import Row, is_count, is_positive, is_whole
 from functrans.scipy.stats.standard import (
     log_of_successes,

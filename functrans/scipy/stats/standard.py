@@ -12,9 +12,10 @@ from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.special.bessel import i0e, kve
-from functrans.ops.elementwise.special.entropy import log1prel_n, log_poisson
+from functrans.ops.elementwise.special.entropy import log1prel_n
 from functrans.ops.elementwise.special.gamma import digamma, gammaln
 from functrans.ops.elementwise.special.log_ndtr import log_ndtr
+from functrans.ops.elementwise.special.poisson import log_poisson
 from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import UNDERFLOW, is_positive
 
