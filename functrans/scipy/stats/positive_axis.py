@@ -41,7 +41,6 @@ from functrans.ops.elementwise.special.incomplete import (
     gammaincinv,
 )
 from functrans.ops.elementwise.special.log_ndtr import log_ndtr
-from functrans.ops.elementwise.special.poisson import log_poisson
 from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (

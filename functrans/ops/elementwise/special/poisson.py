@@ -1,8 +1,8 @@
 """The logarithm of a Poisson probability, by its saddle point.
 
 For large numbers its terms are far larger than their sum. It is written as the divergence of the
-mean from the count, without cancellation, and the remainder of Stirling's series. The densities of
-six distributions consist of it.
+mean from the count, without cancellation, and the remainder of Stirling's series. Binomial
+probabilities consist of three of them.
 
 References
 ----------
