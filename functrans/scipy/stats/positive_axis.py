@@ -289,8 +289,8 @@ ROWS: tuple[Row, ...] = (
         "levy", **ON_POSITIVE, open=True,
         logpdf=lambda x: -LOG_SQRT_2_PI - 1.5 * log(x) - 0.5 / x,
         # not the root of a quotient, in whose slope the square of x would overflow or underflow
-        cdf=lambda x: erfc(vanishing(1 / sqrt(2 * x))),
-        sf=lambda x: erf(vanishing(1 / sqrt(2 * x))),
+        cdf=lambda x: erfc(vanishing(math.sqrt(0.5) / sqrt(x))),
+        sf=lambda x: erf(vanishing(math.sqrt(0.5) / sqrt(x))),
         ppf=lambda q: 1 / (ndtri(0.5 * q) * ndtri(0.5 * q)),
         isf=lambda q: 0.5 / (erfinv(q) * erfinv(q)),
     ),
