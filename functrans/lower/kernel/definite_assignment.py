@@ -3,14 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
 
-from functrans.loop.scalar import Scalar, postorder
+import numpy as np
+
+from functrans.loop.scalar import OPERATIONS, Scalar, evaluate, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, Statement, Store
 from functrans.loop.walk import children, expressions
 
 Box = tuple[tuple[int, int], ...]
 """For each axis, the start and the stop of a range."""
+
+MOST_ENUMERATED = 1 << 15
+"""The most iterations of a store, and elements of its buffer, that are enumerated."""
+
+
+class _Written:
+    """The elements of a buffer that have been written: boxes, and others, which are enumerated."""
+
+    def __init__(self, one: Buffer) -> None:
+        self.one = one
+        self.boxes: list[Box] = []
+        self.others: np.ndarray[Any, Any] | None = None
+        """For each element, whether it has been written, if boxes do not suffice."""
+
+    def copy(self) -> _Written:
+        made = _Written(self.one)
+        made.boxes = list(self.boxes)
+        made.others = None if self.others is None else self.others.copy()
+        return made
+
+    def add(self, box: Box) -> None:
+        self.boxes.append(box)
+        if self.others is not None:
+            self.others[_slices(box)] = True
+
+    def add_each(self, positions: tuple[np.ndarray[Any, Any], ...]) -> None:
+        if self.others is None:
+            self.others = np.zeros(self.one.extents, bool)
+            for box in self.boxes:
+                self.others[_slices(box)] = True
+        self.others[positions] = True
+
+    def has(self, box: Box) -> bool:
+        if _covered(box, self.boxes):
+            return True
+        return self.others is not None and bool(self.others[_slices(box)].all())
+
+
+def _slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(*pair) for pair in box)
 
 
 def used_by(statement: Statement) -> set[Buffer]:
@@ -28,24 +72,24 @@ def assigned_before_use(body: Sequence[Statement], one: Buffer) -> bool:
 
     Conservative: False if that is not known.
     """
-    return _uses_assigned(body, one, [], set(), Simplifier())
+    return _uses_assigned(body, one, _Written(one), set(), Simplifier())
 
 
 def _uses_assigned(
     body: Sequence[Statement],
     one: Buffer,
-    written: list[Box],
+    written: _Written,
     before: set[tuple[Scalar, ...]],
     simplify: Simplifier,
 ) -> bool:
     """Whether elements that statements read are written before, perhaps in the same iteration."""
-    before, written = set(before), list(written)
+    before, written = set(before), written.copy()
     for each in body:
         if isinstance(each, Call) and one in used_by(each):
             return False
         for node in postorder(expressions(each)):
             if node.op == "load" and node.attribute is one and node.args not in before:
-                if not _covered(_wanted(node.args, one, simplify), written):
+                if not written.has(_wanted(node.args, one, simplify)):
                     return False
         if isinstance(each, Store) and each.target is one:
             if each.op is not None and each.indices not in before:
@@ -53,7 +97,7 @@ def _uses_assigned(
             before.add(each.indices)
         if not _uses_assigned(children(each), one, written, before, simplify):
             return False
-        written += _assigned(each, one, {}, simplify)
+        _assign(each, written, {}, simplify)
     return True
 
 
@@ -66,22 +110,43 @@ def _wanted(position: Sequence[Scalar], one: Buffer, simplify: Simplifier) -> Bo
     return tuple(box)
 
 
-def _assigned(
-    statement: Statement, one: Buffer, extents: Mapping[Scalar, int], simplify: Simplifier
-) -> list[Box]:
-    """What a statement writes unconditionally, in loops with the given extents."""
+def _assign(
+    statement: Statement, written: _Written, extents: Mapping[Scalar, int], simplify: Simplifier
+) -> None:
+    """Record what a statement writes unconditionally, in loops with the given extents."""
     match statement:
-        case Store() if statement.target is one:
+        case Store() if statement.target is written.one:
             ranges = [_range(i, extents, simplify) for i in statement.indices]
             indices = [x for i in statement.indices for x in postorder([i]) if x.op == "index"]
             box = tuple(r for r in ranges if r is not None)
-            return [box] if len(box) == len(ranges) and len(set(indices)) == len(indices) else []
+            if len(box) == len(ranges) and len(set(indices)) == len(indices):
+                written.add(box)
+            else:
+                _enumerate(statement, written, extents)
         case For():
             start, stop = statement.start, statement.stop
             if start.op == stop.op == "const" and start.attribute == 0 < stop.attribute:
                 inner = {**extents, statement.index: int(stop.attribute)}
-                return [b for x in statement.body for b in _assigned(x, one, inner, simplify)]
-    return []
+                for each in statement.body:
+                    _assign(each, written, inner, simplify)
+
+
+def _enumerate(store: Store, written: _Written, extents: Mapping[Scalar, int]) -> None:
+    """Record the elements that a store writes in all iterations, if they follow from the loops."""
+    nodes = postorder(store.indices)
+    loops = [node for node in nodes if node in extents]
+    counts = [extents[loop] for loop in loops]
+    if any(x.op not in OPERATIONS and x.op != "const" and x not in extents for x in nodes):
+        return
+    if not loops or max(prod(counts), store.target.count) > MOST_ENUMERATED:
+        return
+    values: dict[Scalar, Any] = dict(zip(loops, np.indices(counts), strict=True))
+    positions = [np.broadcast_to(evaluate(i, values), counts) for i in store.indices]
+    if all(
+        (0 <= at).all() and (at < extent).all()
+        for at, extent in zip(positions, store.target.extents, strict=True)
+    ):
+        written.add_each(tuple(positions))
 
 
 def _range(

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from functrans.loop.nodes import INDEX, guard, index
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, idiv, irem
 from functrans.loop.statements import Address, Call, For, If, Store, buffer, load
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 
 F8 = np.dtype(float)
 ROW, OUT, SQUARE = buffer("row", F8, (10,)), buffer("out", F8, (10,)), buffer("s", F8, (5, 5))
+INTEGERS = buffer("integers", INDEX, (1,))
 ONE = const(1.0, F8)
 
 
@@ -47,6 +48,12 @@ def of_square(rows, columns):
     i, j = index("i", rows), index("j", columns)
     store = Store(OUT, (j,), load(SQUARE, (i, j)))
     return For(i, number(0), number(rows), (For(j, number(0), number(columns), (store,)),))
+
+
+def scattered(odd):
+    """Two columns of the first three rows, by quotients and remainders of one index."""
+    i = index("i", 6)
+    return For(i, number(0), number(6), (Store(SQUARE, (idiv(i, 2), irem(i, 2) + odd), ONE),))
 
 
 YES = {
@@ -122,3 +129,14 @@ def test_what_a_statement_uses_itself():
     assert used_by(write()) == set()
     call = Call("f", (Address(ROW, (number(0),)),), reads=(ROW,), writes=(OUT,))
     assert used_by(call) == {ROW, OUT}
+
+
+def test_what_is_scattered_by_quotients_is_enumerated():
+    two, three, wide = of_square(3, 2), of_square(3, 3), (scattered(0), scattered(1))
+    assert assigned_before_use((scattered(0), two), SQUARE)
+    assert assigned_before_use((*wide, three), SQUARE)
+    assert assigned_before_use((flat(), scattered(0), of_square(4, 5)), SQUARE)
+    assert not assigned_before_use((scattered(0), three), SQUARE)
+    assert not assigned_before_use((*wide, of_square(4, 3)), SQUARE)
+    assert not assigned_before_use((If(load(OUT, (0,)) < 1.0, (scattered(0),)), two), SQUARE)
+    assert not assigned_before_use((scattered(load(INTEGERS, (0,))), two), SQUARE)
