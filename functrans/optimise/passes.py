@@ -108,8 +108,16 @@ SIMPLIFICATION: tuple[Pass, ...] = (
 )
 """For any machine. Each gives a graph that computes the same, bit by bit."""
 
+SELECTION = Pass(
+    lazy("functrans.optimise.machine.selection:select_ranks"),
+    "before passes that move slices away from the sorts that they read, and before programs are "
+    "split at calls of NumPy, whose sort is used for long lines",
+    when=having("reductions.sorting:sort", "reductions.sorting:argsort"),
+)
+
 FOR_CORES = Passes(
     legalisation=(
+        SELECTION,
         Pass(lazy("functrans.optimise.machine.complex_parts:without_complex"),
              "the loop language has no complex numbers",
              when=has_complex, check=checks.is_real, is_required=True),
@@ -124,9 +132,7 @@ FOR_CORES = Passes(
         Pass(lazy("functrans.optimise.machine.slice_forwarding:forward_slices"),
              "before all passes that examine what is read or written in a loop",
              when=having("arrays.slicing:update_slice_p", or_inside=True)),
-        Pass(lazy("functrans.optimise.machine.order_statistics:select_ranks"),
-             "before passes that move slices away from the sorts that they read",
-             when=having("reductions.sorting:sort")),
+        SELECTION,
         Pass(lazy("functrans.optimise.machine.shift_invariance:leave_out_shifts"),
              "before passes that move the broadcasts and sums that it recognises",
              when=having("reductions.reduce:reduce_max", "reductions.reduce:reduce_min")),

@@ -10,10 +10,10 @@ from functrans.loop.target import CPU
 from functrans.ops.arrays.shape import Joins
 from functrans.ops.linalg.compiled.blas import Products
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
-from functrans.optimise.machine.order_statistics import Ranks, select_ranks
 from functrans.optimise.machine.outlining import Outlining, outline
 from functrans.optimise.machine.product_layout import Columns, columns_first
 from functrans.optimise.machine.scan_motion import Motion, move_out_of_scans
+from functrans.optimise.machine.selection import Ranks, select_ranks
 from functrans.optimise.machine.write_coalescing import coalesce_writes
 
 RNG = np.random.default_rng(0)

@@ -43,6 +43,8 @@ NOT_COMPILED = {
     "slogdet": "its elements are made together",
     "solve": "its elements are made together",
     "order_statistics": "a loop over all bits of a key",
+    "partial_sort": "its elements are made together",
+    "partial_argsort": "its elements are made together",
     "split_fft": "its elements are made together",
     "svd": "its elements are made together",
     "svdvals": "its elements are made together",
@@ -73,7 +75,7 @@ NOT_COMPILED = {
 # What the compiler makes, when all transforms have been applied.
 NOT_MAPPED = {
     "gemm", "widening_dot_general", "complex_to_pairs", "pairs_to_complex", "split_fft",
-    "library_fft", "in_parts", "order_statistics",
+    "library_fft", "in_parts", "order_statistics", "partial_sort", "partial_argsort",
 }  # fmt: skip
 
 NO_OPERANDS = {

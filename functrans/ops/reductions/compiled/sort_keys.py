@@ -29,6 +29,7 @@ class Keys:
     dtype: np.dtype[np.generic]  # the dtype of the elements
     extent: int  # the number of elements that are sorted together
     numbered: bool  # whether keys contain, and are converted back to, the indices of the elements
+    descending: bool = False  # whether greater elements come first; of elements of 4 or 8 bytes
 
     @cached_property
     def plain(self) -> np.dtype[np.generic]:
@@ -71,7 +72,19 @@ class Keys:
 
     def of(self, value: Scalar, number: Scalar) -> Words:
         """The key of an element and its index."""
+        return self.with_number(self.plain_of(value), number)
+
+    def plain_of(self, value: Scalar) -> Scalar:
+        """The key of an element without its index."""
         key = self._of_float(value) if is_float(self.dtype) else self._of_integer(value)
+        return ~key if self.descending else key
+
+    def plain_in(self, key: Words) -> Scalar:
+        """The key without the index that it contains."""
+        return convert(key[0] >> self.number_bits if len(key) == 1 else key[0], self.plain)
+
+    def with_number(self, key: Scalar, number: Scalar) -> Words:
+        """The key of an element and its index, from the one without."""
         if not self.numbered:
             return (key,)
         first, *second = self.dtypes
@@ -86,6 +99,7 @@ class Keys:
             if len(key) == 1:
                 word = word & ((1 << self.number_bits) - 1)
             return convert(word, dtype)
+        word = ~word if self.descending else word
         return self._as_float(word) if is_float(self.dtype) else self._as_integer(word)
 
     def _of_integer(self, value: Scalar) -> Scalar:

@@ -20,6 +20,7 @@ from functrans.ir.types import Aval
 from functrans.loop.nodes import ZERO, as_index, fold, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import BOOL, Scalar, convert, minimum, where
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Store, load
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
@@ -135,7 +136,7 @@ class _Sort(NamedTuple):
         line = tuple(index("line", n) for i, n in enumerate(extents) if i != self.axis)
         if extent <= self.at.target[Sorts].network:
             body = self.network(line, ZERO, extent, self.to_result(line))
-            self.call(_across(line, body, self.keys.lanes(self.at.target)), ())
+            self.call(in_vectors(line, body, self.keys.lanes(self.at.target)), ())
             return
         across = _axis_of_lanes(self.keys, [i.attribute[2] for i in line], self.at.target)
         if across is not None:
@@ -169,13 +170,12 @@ class _Sort(NamedTuple):
         unit = min(RUN * lanes, keys.extent)  # vectors of whole runs, without a remainder
         rows = self.rows("keys", -(-keys.extent // unit) * unit)
         place, pad = index("place", keys.extent), index("pad", rows[0].extents[0] - keys.extent)
-        stores, across = _to_rows(rows), partial(_across, lanes=lanes)
         key = keys.of(load(self.source, self.position(line, place)), place)
         body = (
-            *across((place,), stores(place, key)),
-            *across((pad,), stores(pad + keys.extent, keys.last())),
-            *Bitonic(rows, (), across).sort(partial(self.run_of, partial(_key, rows)), stores),
-            *across((place,), self.to_result(line)(place, _key(rows, place))),
+            *in_vectors((place,), stored(rows, place, key), lanes),
+            *in_vectors((pad,), stored(rows, pad + keys.extent, keys.last()), lanes),
+            *sorted_along(rows, lanes, self.at.simplify),
+            *in_vectors((place,), self.to_result(line)(place, loaded(rows, place)), lanes),
         )
         self.call(_shared(line, body), rows)
 
@@ -236,16 +236,24 @@ class _Sort(NamedTuple):
         def key(place: Scalar) -> Words:
             return self.keys.of(load(self.source, self.position(line, place)), place)
 
-        return self.run_of(key, start, count, stores)
+        return _run(key, self.at.simplify, start, count, stores)
 
-    def run_of(
-        self, key: Callable[[Scalar], Words], start: Scalar, count: int, stores: Stores
-    ) -> Body:
-        """Sort a few keys in registers."""
-        places = [self.at.simplify(start + number) for number in range(count)]
-        found, statements = through([key(place) for place in places], sorting(count))
-        stored = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
-        return (*statements, *stored)
+
+def sorted_along(rows: Rows, lanes: int, simplify: Simplifier) -> Body:
+    """Sort keys in memory, with the lanes of vectors along them: whole runs in each lane."""
+    along = partial(in_vectors, lanes=lanes)
+    run = partial(_run, partial(loaded, rows), simplify)
+    return Bitonic(rows, (), along).sort(run, partial(stored, rows))
+
+
+def _run(
+    key: Callable[[Scalar], Words], simplify: Simplifier, start: Scalar, count: int, stores: Stores
+) -> Body:
+    """Sort a few keys in registers."""
+    places = [simplify(start + number) for number in range(count)]
+    found, statements = through([key(place) for place in places], sorting(count))
+    after = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
+    return (*statements, *after)
 
 
 def out_of_order(
@@ -289,7 +297,7 @@ def _is_along(keys: Keys, target: Target) -> bool:
     return keys.extent <= longest
 
 
-def _across(loops: Position, body: Body, lanes: int) -> Body:
+def in_vectors(loops: Position, body: Body, lanes: int) -> Body:
     """Loops of independent iterations, of which the innermost is vectorised."""
     if not loops:
         return body
@@ -309,12 +317,11 @@ def _shared(loops: Sequence[Scalar], body: Body) -> Body:
     return nest(loops[:1], nest(loops[1:], body), parallel=True)
 
 
-def _key(rows: Rows, place: Scalar) -> Words:
+def loaded(rows: Rows, place: Scalar) -> Words:
+    """The key at a place of memory."""
     return tuple(load(row, (place,)) for row in rows)
 
 
-def _to_rows(rows: Rows) -> Stores:
-    def stores(place: Scalar, key: Words) -> Body:
-        return tuple(Store(row, (place,), word) for row, word in zip(rows, key, strict=True))
-
-    return stores
+def stored(rows: Rows, place: Scalar, key: Words) -> Body:
+    """The statements that store a key at a place of memory."""
+    return tuple(Store(row, (place,), word) for row, word in zip(rows, key, strict=True))
