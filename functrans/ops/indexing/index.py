@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 # -- reading an index ------------------------------------------------------------------------------
 
 
-class _Mask(NamedTuple):
+class Mask(NamedTuple):
     """A boolean array, plain or traced."""
 
     value: Any
@@ -100,7 +100,7 @@ def plan_of(shape: Shape, index: Any) -> Plan:
     try:
         return _remembered_plan(shape, tuple([_hashable(item) for item in items]))
     except TypeError:
-        plan = _worked_out(shape, [_item(item) for item in items])
+        plan = _worked_out(shape, [entry_of(item) for item in items])
         # NumPy copies what an array without axes selects, but not what a number does
         if any(isinstance(item, np.ndarray) and item.ndim == 0 for item in items):
             return plan._replace(is_view=False)
@@ -129,13 +129,13 @@ def _remembered_plan(shape: Shape, items: tuple[Any, ...]) -> Plan:
 
 
 def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
-    is_fancy = any(isinstance(item, _Mask) or _has_axes(item) for item in items)
+    is_fancy = any(isinstance(item, Mask) or _has_axes(item) for item in items)
     basic: list[int | Range] = []
     expanded: list[int] = []
     arrays: list[Any] = []
     axes: list[int] = []
     groups = _Groups()
-    for item, axis in _with_axes(items, shape):
+    for item, axis in with_axes(items, shape):
         if isinstance(item, int):
             basic.append(_in_bounds(item, shape[axis], axis))
             if is_fancy:
@@ -152,7 +152,7 @@ def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
             groups.basic()
         else:
             groups.advanced(len(expanded) - len(axes))
-            for array, extent in _index_arrays(item, shape, axis):
+            for array, extent in index_arrays(item, shape, axis):
                 if extent is None:
                     extent = 1  # a 0-d mask acts on a new axis
                 else:
@@ -182,12 +182,12 @@ class _Groups:
         self._open = False
 
 
-def _item(item: Any) -> Any:
-    """An entry of an index as an int, a slice, None, Ellipsis, an integer array or a `_Mask`."""
+def entry_of(item: Any) -> Any:
+    """An entry of an index as an int, a slice, None, Ellipsis, an integer array or a `Mask`."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, (bool, np.bool_)):
-        return _Mask(np.asarray(item))
+        return Mask(np.asarray(item))
     if isinstance(item, (int, np.integer)):
         return int(item)
     if isinstance(item, range):
@@ -199,14 +199,14 @@ def _item(item: Any) -> Any:
             return operator.index(item)
         except TypeError:
             if protocols.is_sequence(type(item)):
-                return _item(list(item))
+                return entry_of(list(item))
             if not hasattr(item, "__array__"):
                 raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
         item = np.asarray(item)
     if isinstance(item, np.ndarray) and type(item) is not np.ndarray:
         check_plain(item)
     if item.dtype.kind == "b":
-        return _Mask(item)
+        return Mask(item)
     if item.dtype.kind not in "iu":
         raise IndexError(f"{NOT_AN_INDEX}, not {item.dtype}")
     return int(item) if isinstance(item, np.ndarray) and item.ndim == 0 else item
@@ -231,10 +231,10 @@ def _consumed(item: Any) -> int:
     """The number of axes that an entry indexes."""
     if item is None or item is Ellipsis:
         return 0
-    return item.value.ndim if isinstance(item, _Mask) else 1
+    return item.value.ndim if isinstance(item, Mask) else 1
 
 
-def _with_axes(items: Sequence[Any], shape: Shape) -> Iterator[tuple[Any, int]]:
+def with_axes(items: Sequence[Any], shape: Shape) -> Iterator[tuple[Any, int]]:
     """The entries and their axes, with full slices for the axes that have no entry."""
     consumed = sum(map(_consumed, items))
     missing = len(shape) - consumed
@@ -270,9 +270,9 @@ def _range(of: slice, extent: int) -> Range:
     return (start, size, step) if size else (0, 0, 1)
 
 
-def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int | None]]:
+def index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int | None]]:
     """The integer arrays of an entry for the axes from ``axis`` on, and the extents they index."""
-    if not isinstance(item, _Mask):
+    if not isinstance(item, Mask):
         extent = shape[axis]
         value = item._known_value if isinstance(item, Tracer) else item
         if value is not UNKNOWN:
@@ -360,7 +360,7 @@ def split_windows(shape: Shape, index: Any) -> tuple[list[Window], Any]:
         return [], index
     windows = [
         window_of(item, shape[axis], axis)
-        for item, axis in _with_axes([_item(item) for item in items], shape)
+        for item, axis in with_axes([entry_of(item) for item in items], shape)
         if has_unknown_bounds(item)
     ]
     return windows, tuple([slice(None) if has_unknown_bounds(x) else x for x in items])

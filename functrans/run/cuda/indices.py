@@ -6,8 +6,7 @@ batches is one program, or, for contiguous slices, memory copies without a progr
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +16,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ops.arrays.structural import iota, move_axis, reshape
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.indexing.gather import gather
+from functrans.ops.indexing.index import Mask, entry_of, index_arrays, plan_of, with_axes
 from functrans.records import NamedTuple
 
 _INDEX = np.dtype(np.int64)
@@ -56,91 +56,32 @@ class Window(NamedTuple):
         return sum(start * prod(extents[axis + 1 :]) for axis, start in enumerate(self.starts))
 
 
-def entries(index: Any) -> tuple[Any, ...]:
-    """The entries of an index; integers as Python's, lists as arrays, device masks on the host."""
-    return tuple(map(_entry, index if isinstance(index, tuple) else (index,)))
+def entries(index: Any) -> list[Any]:
+    """The entries of an index, as `entry_of` gives them; masks of a device are on the host.
 
-
-def _entry(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
-        return item
-    if isinstance(item, OnDevice):
-        # the number of selected elements determines the shape, so the mask is read
-        return np.asarray(item) if item.dtype.kind == "b" else item
-    if isinstance(item, slice):
-        bounds = (item.start, item.stop, item.step)
-        return slice(*(None if x is None else operator.index(x) for x in bounds))
-    if isinstance(item, (list, range)):
-        held = isinstance(item, list) and any(isinstance(x, OnDevice) for x in item)
-        found = np.stack(item) if held else np.asarray(item)
-        return found.astype(_INDEX) if not found.size and not held else found
-    if isinstance(item, np.ndarray) and item.ndim:
-        return item
-    try:
-        return operator.index(item)
-    except TypeError:
-        return item  # tracing raises the proper error
+    The number of elements that a mask selects determines a shape, so a mask is read.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    return [
+        entry_of(np.asarray(x) if isinstance(x, OnDevice) and x.dtype.kind == "b" else x)
+        for x in items
+    ]
 
 
 def is_basic(items: Sequence[Any]) -> bool:
     """Whether an index consists of integers, slices, None and an ellipsis only."""
-    return all(
-        item is None or item is Ellipsis or type(item) is int or isinstance(item, slice)
-        for item in items
-    )
+    return all(item is None or item is Ellipsis or isinstance(item, (int, slice)) for item in items)
 
 
 def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
-    """The selection of an index.
-
-    Raises `IndexError` if the index is out of bounds, or has more entries than the array has axes.
-    """
-    starts, ranges, result = [], [], []
-    axis = 0
-    for item in _full(items, shape):
-        if item is None:
-            result.append(1)
-            continue
-        extent = shape[axis]
-        if isinstance(item, slice):
-            found = range(*item.indices(extent))
-            starts.append(found.start if found else 0)
-            ranges.append(Range(extent, len(found), found.step))
-            result.append(len(found))
-        else:
-            if not -extent <= item < extent:
-                raise IndexError(
-                    f"index {item} is out of bounds for axis {axis} with size {extent}"
-                )
-            starts.append(item % extent)
-            ranges.append(Range(extent, 1, 1))
-        axis += 1
-    return Window(tuple(starts), tuple(ranges), tuple(result))
-
-
-def _full(items: Sequence[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """The entries, with full slices for all axes without an entry."""
-    used = sum(map(_axes, items))
-    if used > len(shape):
-        raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
-            "indexed"
-        )
-    dots = sum(item is Ellipsis for item in items)
-    if dots > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    for item in items if dots else (*items, Ellipsis):
-        if item is Ellipsis:
-            yield from [slice(None)] * (len(shape) - used)
-        else:
-            yield item
-
-
-def _axes(item: Any) -> int:
-    """The number of axes that an entry indexes."""
-    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
-        return 0
-    return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
+    """The selection of an index of integers and slices."""
+    plan = plan_of(shape, tuple(items))
+    selected = [(entry, 1, 1) if isinstance(entry, int) else entry for entry in plan.basic]
+    ranges = [
+        Range(extent, length, step)
+        for extent, (_, length, step) in zip(shape, selected, strict=True)
+    ]
+    return Window(tuple(start for start, _, _ in selected), tuple(ranges), plan.expanded)
 
 
 def reader(window: Window) -> Any:
@@ -167,25 +108,14 @@ def known(items: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
 
     Raises `IndexError` if a mask does not fit.
     """
+    if not any(isinstance(item, Mask) for item in items):
+        return tuple(items)
     found: list[Any] = []
-    full = list(_full(items, shape)) if any(map(_is_mask, items)) else list(items)
-    axis = 0
-    for item in full:
-        if not _is_mask(item):
-            axis += _axes(item)
+    for item, axis in with_axes(items, shape):
+        if not isinstance(item, Mask):
             found.append(item)
-            continue
-        for extent, own in zip(shape[axis:], item.shape, strict=False):
-            if extent != own:
-                raise IndexError(
-                    "boolean index did not match indexed array along axis "
-                    f"{axis}; size of axis is {extent} but size of corresponding boolean axis is "
-                    f"{own}"
-                )
-            axis += 1
-        found += np.nonzero(item)
+        elif item.value.ndim:
+            found += [array for array, _ in index_arrays(item, shape, axis)]
+        else:
+            found.append(bool(item.value))
     return tuple(found)
-
-
-def _is_mask(item: Any) -> bool:
-    return isinstance(item, np.ndarray) and item.ndim > 0 and item.dtype.kind == "b"
