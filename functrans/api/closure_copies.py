@@ -65,7 +65,7 @@ class Copies:
         self._copies: dict[Hashable, Any] = {}
         self._namespaces: dict[int, dict[str, Any]] = {}
         self._originals: dict[int, tuple[Any, Any]] = {}
-        """By the id of a copy: the copy, which keeps its id its own, and what it is a copy of."""
+        """Copies, which are kept alive, and their originals, by the id of the copy."""
         self._made: list[tuple[Callable[[], Any], Any]] = []
 
     def unchanged(self) -> bool:

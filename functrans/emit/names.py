@@ -20,7 +20,8 @@ from functrans.records import NamedTuple
 # mypy: disable-error-code="no-untyped-def"
 
 Generate = Callable[..., Any]
-"""As in Numba: from its context, LLVM's builder, a signature and operands to the result."""
+"""Code generation as in Numba: a function of its context, LLVM's builder, a signature and operands
+that returns the result."""
 
 
 class Instruction(NamedTuple):

@@ -117,9 +117,9 @@ class Own(NamedTuple):
 
     function: Callable[..., Any]
     name: str
-    """Of the argument that it is."""
+    """The name of the parameter that it was passed for."""
     positions: tuple[int, int]
-    """Of its arguments that are the carry and the element."""
+    """The positions of the carry and of the element among its arguments."""
     result: str
     """The path to its result in that of the body."""
 

@@ -40,7 +40,7 @@ class Reductions(NamedTuple):
     """The bytes of an array that is in no cache: sums over its rows take one row after the other
     (`functrans.lower.nest.row_sums`)."""
     beyond_cache: int = 1 << 20
-    """The same for several rows at once, which pays as soon as a core's own cache is too small."""
+    """The same for several rows at once, profitable as soon as a core's own cache is too small."""
     fewest_rows: int = 256
     """The fewest rows for this."""
     fewest_rows_again: int = 512

@@ -144,8 +144,8 @@ def _together(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 Places = Callable[[Any, Any], tuple[Any, Any]]
-"""From how many elements there are, and which part of them lies below, to a place among them in
-order, rounded down, and how far it is from there to the next; None if it is that element."""
+"""The position of a quantile in the sorted elements, from their number and the quantile's level:
+its integer part, and its fraction, by which neighbours are interpolated; None if there is none."""
 
 
 def _rounded(by: Callable[[Any], Any]) -> Places:

@@ -1,4 +1,4 @@
-"""Reductions that ignore NaN: its place takes the number that changes nothing."""
+"""Reductions that ignore NaN: it is replaced by the identity of the operation."""
 
 from __future__ import annotations
 

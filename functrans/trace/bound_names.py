@@ -24,11 +24,11 @@ from functrans.trace.trace import Trace
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
 
 _bound: dict[int, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {}
-"""By its id: a namespace, and for each name its own value and the one during tracing."""
+"""Namespaces by their ids, each with the value of a name outside of traces, and during them."""
 
 
 def bind(namespace: dict[str, Any]) -> bool:
-    """From now on, replace a namespace's functions of NumPy during tracing; whether it has any."""
+    """Replace a namespace's functions of NumPy in all later traces; return whether it has any."""
     if id(namespace) in _bound:
         return False
     ours = {

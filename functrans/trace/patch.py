@@ -28,7 +28,7 @@ _patched: dict[ModuleType, tuple[type, type]] = {}
 """Each module's original class, and its class during tracing."""
 
 namespaces: list[tuple[Callable[[], None], Callable[[], None]]] = []
-"""What changes names in other modules, and changes them back, if there are such names."""
+"""Pairs of functions that replace names in other modules (`bound_names.py`), and restore them."""
 
 _tracing: set[Trace] = set()
 _changing = lock()

@@ -127,7 +127,7 @@ class _Star:
 
 
 def places_of_columns(pattern: Pattern, colours: Any) -> tuple[Any, Any]:
-    """The place of each entry, in order, among the products: its row, and its colour."""
+    """The position of each entry in the array of products: its row, and its colour."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     return rows, colours[pattern.indices]
 

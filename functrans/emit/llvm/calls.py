@@ -1,7 +1,7 @@
-"""Calls: functions of a module for values that are rarely needed, and for those of many places.
+"""Function outlining: values that are rarely needed, or in many statements, are computed by calls.
 
-Functions of the same operands that are needed at one place (`tanh` and its derivative) are one
-function of several results, which share operations.
+Functions of the same operands that one statement needs (`tanh` and its derivative) are one function
+of several results, which share operations.
 """
 
 from __future__ import annotations

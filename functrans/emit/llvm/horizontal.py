@@ -32,7 +32,7 @@ FEWEST = 4
 def term(
     ex: Expressions, op: str, value: Scalar, dtype: np.dtype[Any], lanes: int, mask: str | None
 ) -> Value:
-    """What a vector adds to the accumulators of a reduction over so many lanes.
+    """The vector that a reduction over ``lanes`` adds to its accumulators.
 
     Of conditions, it is a population count: the number of those that hold, in the first lane. Where
     numbers as wide as the sum are compared, the result of the comparison is added as it is.

@@ -18,11 +18,11 @@ from functrans.records import NamedTuple
 LOGICAL = {
     "or": "or", "max": "or", "add": "or", "and": "and", "min": "and", "mul": "and", "xor": "xor"
 }  # fmt: skip
-"""What combines conditions, as an operation on bits."""
+"""The bitwise operation on conditions that a reduction by each operation amounts to."""
 
 
 class Slot(NamedTuple):
-    """The place of a number, or of a vector of them, on the stack."""
+    """Memory on the stack for a scalar, or for a vector of them."""
 
     place: str
     lanes: int
@@ -41,7 +41,7 @@ def new_slot(writer: Writer, dtype: np.dtype[Any], lanes: int, value: Scalar | N
 
 
 def read(writer: Writer, slot: Slot, dtype: np.dtype[Any]) -> Value:
-    """What is in a slot."""
+    """The value in a slot."""
     loaded = writer.define(
         f"load {slot.held or register_type(dtype, slot.lanes)}, ptr {slot.place}"
     )

@@ -42,7 +42,7 @@ REGISTERS, VECTOR_BYTES = 16, 32
 """The vector registers of a machine without AVX-512, and their size."""
 
 NEAR = 64
-"""The most bytes between terms of a row whose places are counted from one register."""
+"""The most bytes between terms of a row whose addresses are offsets from one register."""
 
 
 def is_written_out(statement: Reduce, start: Scalar, stop: Scalar) -> bool:
@@ -65,10 +65,10 @@ def has_many_sums(ex: Expressions, statement: Reduce) -> bool:
 
 
 def _fits(ex: Expressions, statement: Reduce) -> bool:
-    """Whether registers hold all sums, a vector of a term's columns, a value of a row, and places.
+    """Whether registers hold all sums, a vector of columns, a value of a row, and addresses.
 
     With one vector more than these, LLVM moves sums from register to register in unrolled code; and
-    where the terms of a row are far apart, the place of each is a number of its own.
+    where the terms of a row are far apart, each needs an address of its own.
     """
     vector = ex.vector
     if vector is None:

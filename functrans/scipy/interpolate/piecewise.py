@@ -258,7 +258,7 @@ def must_be_finite(x: Any, name: str) -> None:
 
 
 def must_be_real(x: Any, name: str = "the points of evaluation") -> Any:
-    """The array itself; raises for complex places, which have no order."""
+    """The array itself; raises for complex numbers, which have no order."""
     if x.dtype.kind == "c":
         raise ValueError(f"{name} must be real, and the dtype is {x.dtype}: pass the real part")
     return x

@@ -35,7 +35,7 @@ Held = tuple[Sequence[Statement], list[Scalar]]
 """Statements, and conditions that may hold after them."""
 
 Part = Callable[[Scalar], Iterator[Held]]
-"""From a thread to conditions on its share."""
+"""A function of a thread: the conditions on the elements that it examines."""
 
 
 class LeftOut(NamedTuple):

@@ -52,7 +52,7 @@ class _Run(NamedTuple):
 
 
 Numbers = Callable[[Scalar], list[Scalar]]
-"""From the number of the first element of a run to those of all of its elements."""
+"""A function of the index of a run's first element: the indices of all of its elements."""
 
 
 class Side(NamedTuple):

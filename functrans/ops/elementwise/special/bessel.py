@@ -288,7 +288,7 @@ def _root(x: Any) -> Any:
 
 
 def _excess_of_airy(x: Any, turn: float) -> tuple[Any, Any]:
-    """Where 0 is far, and ``|u| / sqrt(x) - 1`` there; ``u`` is the slope of a logarithm.
+    """A mask of large ``x``, and ``|u| / sqrt(x) - 1`` there; ``u`` is the slope of a logarithm.
 
     ``u' + u**2 == x`` gives its series in ``x**-1.5`` for Bi, and in ``-x**-1.5`` for Ai.
     """

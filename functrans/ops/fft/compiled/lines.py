@@ -1,6 +1,6 @@
 """Decimation in frequency: Fourier transforms of many lines at once, with vectors across lines.
 
-A transform of ``n`` points is a butterfly of ``r`` points at ``n / r`` places, and then ``r``
+A transform of ``n`` points consists of ``n / r`` butterflies of ``r`` points, and then ``r``
 transforms of ``n / r`` points each (Gentleman and Sande, "Fast Fourier transforms: for fun and
 profit", 1966). Butterflies work in place, except that the first ones may read, and the last ones
 may write, other memory. The last ones also store results in the right order, which costs nothing:

@@ -119,7 +119,7 @@ def _factors(at: Emission, a: Buffer) -> Factors:
             at.scratch("pivots", INT, (*leading, n)),
             at.scratch("info", INT, (*leading, 1)),
         )
-        if pivoting.pays(at, a):
+        if pivoting.is_profitable(at, a):
             pivoting.factorise(at, a, *factors)
         else:
             calls = Calls(a)

@@ -18,7 +18,7 @@ from functrans.ops.linalg.compiled.elimination import Elimination, Substitution,
 from functrans.ops.linalg.compiled.panels import Panels, batch_of, for_each, in_tiles, let
 
 
-def pays(at: Emission, a: Buffer) -> bool:
+def is_profitable(at: Emission, a: Buffer) -> bool:
     """Whether this factorisation is used instead of LAPACK's."""
     target, limits, n = at.target, at.target[Elimination], a.extents[-1]
     if "block_products" not in target.stages or target.in_loop:

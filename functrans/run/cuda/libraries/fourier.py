@@ -4,9 +4,9 @@
 ``(outer, points, inner)`` to ``y`` of that shape, in the direction ``F``, which is that of
 ``exp(-2i pi j k / n)``, or ``I``; both arrays may be the same memory. ``?rfft(outer, points, inner,
 x, y)`` computes the first ``points // 2 + 1`` results from real numbers; ``?irfft(outer, points,
-inner, x, y)`` computes ``points`` real numbers from so many complex ones. No result is divided by
-``n``: the division is fused with the next operation. The letters are those of LAPACK: ``c`` and
-``z`` for complex numbers, ``s`` and ``d`` for real ones.
+inner, x, y)`` computes ``points`` real numbers from ``points // 2 + 1`` complex ones. No result is
+divided by ``n``: the division is fused with the next operation. The letters are those of LAPACK:
+``c`` and ``z`` for complex numbers, ``s`` and ``d`` for real ones.
 """
 
 from __future__ import annotations
