@@ -66,6 +66,8 @@ class Sorts(NamedTuple):
     along: int = 128
     """The longest line that a network sorts by itself, for each lane, if keys have at least four
     digits; a radix sort, which is used for longer ones, has one pass for each digit."""
+    unnumbered_along: int = 8
+    """How many times as long a line is if elements are not numbered, and vectors are not `wide`."""
     along_for_digit: int = 80
     """The same for each digit of keys that have fewer."""
 
@@ -99,7 +101,7 @@ def sorts(eqn: Eqn, target: Target) -> bool:
         longest = limits.unnumbered // 2 * keys.nbytes
     if _axis_of_lanes(keys, lines, target) is None:
         # each takes about as long as NumPy's sort, without a step to Python
-        return _is_along(keys, target) and prod(lines) <= keys.lanes(target)
+        return extent <= _longest_along(keys, target) and prod(lines) <= keys.lanes(target)
     return extent <= longest
 
 
@@ -110,8 +112,9 @@ def sorts_in_lanes(aval: Aval, target: Target) -> bool:
 
 
 def sorts_along(aval: Aval, target: Target) -> bool:
-    """Whether a network sorts lines along the last axis, without numbers, one by one."""
-    return _is_along(Keys(aval.dtype, aval.shape[-1], numbered=False), target)
+    """Whether a network sorts lines along the last axis, one by one, in less than two searches."""
+    keys = Keys(aval.dtype, aval.shape[-1], numbered=False)
+    return keys.extent <= _longest_along(keys, target)
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -292,9 +295,14 @@ def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | No
 
 def _is_along(keys: Keys, target: Target) -> bool:
     """Whether a network sorts a line by itself, with the lanes of vectors along it."""
+    limits, longest = target[Sorts], _longest_along(keys, target)
+    is_cheap = not keys.numbered and target.vector_bytes < limits.wide and digits_of(keys) >= 4
+    return keys.extent <= longest * (limits.unnumbered_along if is_cheap else 1)
+
+
+def _longest_along(keys: Keys, target: Target) -> int:
     lanes, limits, digits = keys.lanes(target), target[Sorts], digits_of(keys)
-    longest = limits.along * lanes if digits >= 4 else limits.along_for_digit * digits
-    return keys.extent <= longest
+    return limits.along * lanes if digits >= 4 else limits.along_for_digit * digits
 
 
 def in_vectors(loops: Position, body: Body, lanes: int) -> Body:
