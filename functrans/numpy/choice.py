@@ -119,6 +119,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     choices = [operand(choice) for choice in choicelist]
     default = operand(default)
     dtype = common_dtype(*choices, default)
+    for choice in choices:
+        check_castable(array(choice), dtype, "same_kind")  # (-1 is no uint8)
     result = astype(array(default), dtype)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         result = select_p(mask(condition, "condlist"), astype(array(choice), dtype), result)

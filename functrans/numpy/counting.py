@@ -128,7 +128,8 @@ def isin(
 ) -> Any:  # fmt: skip
     """Whether each element is contained in another array."""
     x, tests = arrays.array(element), arrays.flat(arrays.array(test_elements))
-    np.isin(np.empty(0, x.dtype), np.empty(0, tests.dtype), kind=kind)  # raises for a wrong kind
+    if kind is not None:  # raises for a wrong one
+        np.isin(np.empty(0, x.dtype), np.empty(0, tests.dtype), kind=kind)
     nbytes = tests.size * tests.dtype.itemsize
     if nbytes > FEW_TO_COMPARE and x.dtype == tests.dtype and not is_complex(x.dtype):
         ordered = sort(tests, axis=0)

@@ -163,7 +163,8 @@ def histogramdd(
 
 def _columns(sample: Any) -> list[Any]:
     if isinstance(sample, (list, tuple)):
-        vectors = [flat(array(x)) for x in sample]
+        dtype = common_dtype(*sample)
+        vectors = [astype(flat(array(x)), dtype) for x in sample]
         return vectors if np.ndim(sample[0]) else [concatenate([flat(array(sample))])]
     points = array(sample)
     if points.ndim == 1:

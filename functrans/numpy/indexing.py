@@ -225,6 +225,8 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     arrays = [array(key) for key in keys]
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
+    if len({key.shape for key in arrays}) > 1:
+        raise ValueError("all keys need to be the same shape")
     if arrays[0].ndim == 0:
         return full_p(shape=(), value=0, dtype=INDEX)
     axis = axis_of(axis, arrays[0].ndim)
@@ -324,16 +326,18 @@ def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 @answers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The index of the bin of each value, for monotonic bins."""
-    if is_complex(array(x).dtype):
-        raise DtypeError(f"np.digitize of complex numbers{here()}: x is real")
     edges = array(bins)
+    if is_complex(array(x).dtype) or is_complex(edges.dtype):
+        raise DtypeError(f"np.digitize of complex numbers{here()}: x and bins are real")
     order = known(edges)
+    falls = False
     if order is not None and order.ndim == 1:
         # no differences, which narrow integers do not hold
-        if np.any(order[1:] > order[:-1]) and np.any(order[1:] < order[:-1]):
+        falls = bool((order[1:] < order[:-1]).any())
+        if falls and (order[1:] > order[:-1]).any():
             raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
-    if edges.size < 2 or (order is not None and order[0] <= order[-1]):
+    if edges.size < 2 or (order is not None and not falls):
         return searchsorted(edges, x, side)
     if order is not None:
         return edges.size - searchsorted(edges[::-1], x, side)

@@ -144,6 +144,8 @@ def _pairs(values: Any, x: Any) -> Any:
     """Expand an argument to a pair (before, after) for each axis."""
     if isinstance(values, int) and x.dtype.kind == "u":  # which may wrap
         values = np.asarray(values)
+    elif isinstance(values, float) and x.dtype.kind == "i":  # which NaN is not, nor infinity
+        values = np.int64(int(values))
     return broadcast_to(in_dtype(values, x.dtype), shape=(x.ndim, 2))
 
 

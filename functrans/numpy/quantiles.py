@@ -88,7 +88,8 @@ def _of_numbers(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool)
     _check_method(method)
     x, axes = _together(x, axis)
     numbers = _Numbers(x)
-    dtype = x.dtype if method in _OF_ELEMENTS else _between_elements(x, levels)
+    of_elements = method in _OF_ELEMENTS
+    dtype = numbers.ordered.dtype if of_elements else _between_elements(x, levels)
     count = astype(numbers.last + 1, levels.fractions.dtype)
     results = [
         astype(_value(numbers.at, count, part, method, dtype), dtype) for part in levels.each()

@@ -322,6 +322,9 @@ def variance(
     if mean is None:
         total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
         mean = expand_axes(astype(_shared(total, count), working), axes)
+    elif dtype is None and is_inexact(x.dtype) and not nan_of_too_few:
+        # of the distances (NumPy's nanvar rounds them to the array's dtype)
+        working, final = _working_dtype(x - mean, None)
     distance = astype(squared_size(x - mean), real_dtype(working))
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - ddof, 0)

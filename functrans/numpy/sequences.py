@@ -298,7 +298,8 @@ def cov(
     if x.shape[0] == 0:
         return zeros((0, 0), np.float64)
     if y is not None:
-        x = concatenate([x, _variables(y, rowvar)], axis=0)
+        # (a single row is one variable in any case, as in NumPy)
+        x = concatenate([x, _variables(y, rowvar or np.shape(y)[:1] == (1,))], axis=0)
     x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     if ddof != int(ddof):

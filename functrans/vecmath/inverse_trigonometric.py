@@ -11,6 +11,8 @@ W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980), ch
 
 from __future__ import annotations
 
+import numpy as np
+
 from functrans.loop.scalar import (
     Scalar,
     bitcast,
@@ -108,7 +110,7 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 @floating
 def atan2_derivative(y: Scalar, x: Scalar, n: int) -> Scalar:
-    """The derivative of `atan2` with respect to its first (0) or second (1) operand; 0 at 0.
+    """The derivative of `atan2` by its first (0) or second (1) operand; 0 at 0 and at infinity.
 
     It is ``x / (x**2 + y**2)`` or ``-y / (x**2 + y**2)``. Both are products with the same
     reciprocal, so that both together need one division.
@@ -124,6 +126,8 @@ def atan2_derivative(y: Scalar, x: Scalar, n: int) -> Scalar:
     p, q = x * inverse, y * inverse
     scaled = fma(p, p, q * q)
     rare = part * inverse * (1.0 / where(eq(scaled, 0.0), 1.0, scaled)) * inverse
+    infinite = eq(abs(x), np.inf) | eq(abs(y), np.inf)
+    rare = where(infinite, copysign(0.0, part), rare)
     return unlikely(~ordinary, rare, part * (1.0 / square))
 
 

@@ -99,6 +99,7 @@ AXIS = [
     "np.median(a, axis=0, keepdims=True)", "np.quantile(a, 0.5, axis=0)", "np.lexsort((a, b))",
     "np.partition(np.sort(a), 0)", "np.apply_along_axis(np.sum, 0, a)", "a[::-1]", "a[a.shape[0]:]",
     "np.vstack([a, b])", "np.hstack([a, b])", "np.dstack([a, b])", "np.column_stack([a, b])",
+    "np.var(a, axis=0, mean=np.ones(a.shape[1:]))", "np.nanstd(a, mean=np.ones(()))",
 ]  # fmt: skip
 
 VECTOR = [
@@ -116,7 +117,8 @@ VECTOR = [
 MATRIX = [
     "np.tril(a)", "np.triu(a, 1)", "np.trace(a)", "np.trace(a, dtype=float)", "np.diagonal(a)",
     "np.diag(a)", "a.T", "a.mT", "np.matrix_transpose(a)", "np.rot90(a)", "np.cov(a)",
-    "np.corrcoef(a)", "np.cov(a, rowvar=False)", "np.dot(a, b.T)", "a @ b.T", "np.matmul(a, b.T)",
+    "np.corrcoef(a)", "np.cov(a, rowvar=False)", "np.cov(a, a[:, 0][None], rowvar=False)",
+    "np.dot(a, b.T)", "a @ b.T", "np.matmul(a, b.T)",
     "np.tensordot(a, b, axes=(range(1), range(1)))", "np.tensordot(a, b, axes=([0, 1], [0, 1]))",
     "np.einsum('ij,kj', a, b)", "np.einsum('ij->j', a)", "np.linalg.norm(a)",
     "np.linalg.norm(a, 1)", "np.linalg.matrix_norm(a)", "np.linalg.det(a @ b.T)",

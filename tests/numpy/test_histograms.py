@@ -31,6 +31,7 @@ CALLS = [
     (lambda x: np.histogram2d(x, Y, 4), X),
     (lambda x: np.histogram2d(x, Y, [3, EDGES], density=True, weights=W), X),
     (lambda x: np.histogram2d(x, Y, EDGES), X),
+    (lambda x: np.histogram2d(x, Y, 4, density=True), X.astype(np.float32)),
     (lambda x: np.histogramdd([x, Y, x * Y], 3), X),
     (lambda x: np.histogramdd(x.reshape(150, 2), (3, 2), [(-1, 1), (0, 1)]), X),
 ]

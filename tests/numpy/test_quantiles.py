@@ -20,6 +20,13 @@ ARRAYS = {
 LEVELS = [1, 0.3, np.float32(0.4), np.array([[0.25], [1.0]])]
 
 
+@pytest.mark.parametrize("method", ["nearest", "linear"])
+def test_the_quantile_of_no_integers_is_nan(method):
+    expected = np.nanquantile(np.zeros(0, int), 0.3, method=method)
+    found = jit(lambda x: np.nanquantile(x, 0.3, method=method))(np.zeros(0, int))
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
 @pytest.mark.parametrize("method", _PLACES)
 @pytest.mark.parametrize("x", ARRAYS.values(), ids=ARRAYS)
 def test_the_same_as_numpy(x, method):

@@ -71,6 +71,17 @@ def test_digitize_by_bins_that_rise_or_fall(bins, right):
     np.testing.assert_array_equal(both, [expected, number(values, bins[::-1])])
 
 
+def test_digitize_by_bins_of_which_the_last_is_nan():
+    values, bins = np.array([0.0, 1.5, 3.0, np.nan]), np.array([1.0, 2.0, np.nan])
+    found = jit(lambda x: np.digitize(x, bins))(values)
+    np.testing.assert_array_equal(found, np.digitize(values, bins))
+
+
+def test_digitize_has_no_complex_bins():
+    with pytest.raises(TypeError, match="digitize of complex numbers"):
+        jit(np.digitize)(np.zeros(2), np.zeros(2, complex))
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("copies", [1, 6])
 def test_signed_and_unsigned_numbers_are_compared_as_floats(copies, side):

@@ -28,6 +28,10 @@ CALLS = {
     "vander": lambda x, v: np.vander(x),
     "cov": lambda x, v: np.cov(v, aweights=[1, -1, 1]),
     "digitize": lambda x, v: np.digitize(v, [1, 3, 2]),
+    "lexsort": lambda x, v: np.lexsort((v, x)),
+    "select": lambda x, v: np.select([v > 1], [-1], v.astype(np.uint8)),
+    "pad, NaN": lambda x, v: np.pad(v.astype(int), 1, constant_values=np.nan),
+    "pad, infinity": lambda x, v: np.pad(v.astype(int), 1, constant_values=np.inf),
     "ix_": lambda x, v: np.ix_(x),
     "partition, kind": lambda x, v: np.partition(v, 1, kind="bogo"),
     "partition, half": lambda x, v: np.argpartition(v, 1.5),
@@ -107,7 +111,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_it_raises_what_numpy_raises(name):
-    with pytest.raises((ValueError, IndexError, TypeError)) as expected:
+    with pytest.raises((ValueError, IndexError, TypeError, OverflowError)) as expected:
         CALLS[name](X.copy(), V.copy())
     with pytest.raises(type(expected.value)) as found:
         jit(CALLS[name]).lower(X, V)

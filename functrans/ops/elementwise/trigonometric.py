@@ -54,10 +54,12 @@ arctan = analytic(np.arctan, vecmath.atan, _tangent_of_arctan, reals(-3, 3))
 
 
 def _arctan2_derivative(y: Any, x: Any, n: int) -> Any:
-    """``x / (x**2 + y**2)``, or ``-y / (x**2 + y**2)``, without overflow, and 0 at the origin."""
-    radius = np.hypot(x, y)
+    """``x / (x**2 + y**2)``, or ``-y / (x**2 + y**2)``, without overflow; 0 at 0 and infinity."""
+    radius, part = np.hypot(x, y), -y if n else x
+    if (infinite := np.isinf(radius)).any():
+        part = np.where(infinite, np.copysign(radius.dtype.type(0), part), part)
     radius = np.where(radius == 0, radius.dtype.type(1), radius)
-    return (-y if n else x) / radius / radius
+    return part / radius / radius
 
 
 arctan2_derivative: Primitive = elementwise(
