@@ -42,7 +42,8 @@ def _fitted(A: Any, b: Any, found: Any, low: Any, high: Any) -> Any:
     x, region = stop_gradient(found), within(low, high)
     at_low, bound, _, _ = active_at(x, half_square, region.positive, region)
     end = np.where(bound, np.where(at_low, low, high), 0.0)
-    free, _, _, _ = np.linalg.lstsq(np.where(bound, 0.0, A), b - A @ end)
+    matrix = np.where(bound, 0.0, A).astype(x.dtype)
+    free, _, _, _ = np.linalg.lstsq(matrix, b - A @ end)
     return x + (end + free - stop_gradient(end + free))
 
 
