@@ -7,7 +7,7 @@ can be traced. A test compares the values and derivatives of each with SciPy's r
 FROM_SOURCE = {
     "cluster.vq": "whiten",
     "constants": "convert_temperature lambda2nu nu2lambda",
-    "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
+    "integrate": "cumulative_simpson cumulative_trapezoid romb simpson trapezoid",
     "linalg": "block_diag convolution_matrix fiedler khatri_rao leslie",
     "ndimage": "affine_transform center_of_mass convolve convolve1d correlate correlate1d extrema "
     "gaussian_gradient_magnitude gaussian_laplace generic_gradient_magnitude generic_laplace "

@@ -4,7 +4,6 @@ from functrans.scipy.entries import namespace as _namespace
 from functrans.scipy.inside import all_refused
 from functrans.scipy.integrate.initial_value import odeint, solve_ivp
 from functrans.scipy.integrate.quadrature import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
-from functrans.scipy.integrate.samples import simpson
 
 _REFUSED = {
     "cubature": "use nquad",

@@ -120,6 +120,8 @@ def solve_ivp(
     y = double(y0)
     if y.ndim != 1:
         raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
+    if known(np.all(np.isfinite(y))) == np.False_:
+        raise ValueError("All components of the initial state `y0` must be finite.")
     if y.dtype.kind == "c" and method in ("Radau", "LSODA"):
         raise ValueError(f"{method} does not support a complex `y0`: choose BDF, or RK45")
     dtype = np.result_type(y.dtype, field(t0, y).dtype)
@@ -232,12 +234,9 @@ def _along(
             reached = np.ones(times.shape, bool)
         t = times[np.flatnonzero(reached)]
         y = solution(t) if t.shape[0] else np.zeros((path.start.y.shape[0], 0), path.start.y.dtype)
-    kind = path.start.y.dtype
     return _Made(
-        t, y, solution if dense_output else None, path.end,
-        [stacked(rows, (), np.float64) for rows in found.times],
-        [stacked(rows, path.start.y.shape, kind) for rows in found.solutions],
-        found.end is not None,
+        t, y, solution if dense_output else None, path.end, list(map(stacked, found.times)),
+        list(map(stacked, found.solutions)), found.end is not None,
     )  # fmt: skip
 
 

@@ -172,6 +172,6 @@ def _zero(event: Event, within: Callable[[Any], Any], first: Any, last: Any) -> 
     return brentq(lambda t: event.function(t, within(t)), first, last, xtol=4 * _EPS, rtol=4 * _EPS)
 
 
-def stacked(rows: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    """A list of rows, possibly empty, as an array."""
-    return np.stack([array(row) for row in rows]) if rows else np.zeros((0, *shape), dtype)
+def stacked(rows: list[Any]) -> Any:
+    """A list of rows as an array, which is of shape (0,) if there are none, as SciPy's."""
+    return np.stack([array(row) for row in rows]) if rows else np.zeros(0)

@@ -76,8 +76,8 @@ def combination(weights: Iterable[float], slopes: Iterable[Any]) -> Any:
 
 
 def rms(x: Any) -> Any:
-    """The root of the mean of squares."""
-    return np.sqrt(np.sum(np.abs(x) ** 2) / x.size)
+    """The root of the mean of squares; 0 of nothing."""
+    return np.sqrt(np.sum(np.abs(x) ** 2) / max(x.size, 1))
 
 
 # -- the pairs -------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _error_of_eighth_order(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any
     third = np.sum(np.abs(combination(tableau.E3, slopes) / scale) ** 2)
     both = fifth + 0.01 * third
     nothing = both == 0.0
-    norm = np.abs(h) * fifth / np.sqrt(np.where(nothing, 1.0, both) * scale.size)
+    norm = np.abs(h) * fifth / np.sqrt(np.where(nothing, 1.0, both) * max(scale.size, 1))
     return np.where(nothing, 0.0, norm)
 
 
@@ -136,6 +136,8 @@ def _alternating_series(coefficients: Any, x: Any) -> Any:
 def first_step(problem: Problem, t: Any, y: Any, slope: Any) -> Any:
     """The first step's size, by an estimate of the second derivative (Hairer, section II.4)."""
     whole = np.abs(problem.end - t)
+    if y.size == 0:
+        return np.minimum(whole, problem.max_step)
     scale = problem.atol + np.abs(y) * problem.rtol
     size_y, size_f = rms(y / scale), rms(slope / scale)
     tiny = (size_y < 1e-5) | (size_f < 1e-5)
@@ -179,7 +181,7 @@ def trial(problem: Problem, state: State) -> Trial:
     t = state.t
     here = stop_gradient(t)
     smallest = 10 * np.abs(np.nextafter(here, problem.direction * np.inf) - here)
-    failed = state.rejected & (state.size < smallest)
+    failed = state.rejected & ~(state.size >= smallest)  # also if it is NaN
     allowed = np.minimum(np.maximum(state.size, smallest), problem.max_step)
     size = np.where(state.rejected, state.size, allowed)
     t_new = t + size * problem.direction

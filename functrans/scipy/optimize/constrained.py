@@ -103,18 +103,21 @@ def _parts(constraint: Any) -> tuple[Function, Function]:
     return equal, positive
 
 
-def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
-    """A minimum found by a solver, with the derivative from its KKT conditions."""
-    x = stop_gradient(found)
-    low, high = region.low, region.high
+class Active(NamedTuple):
+    """What is active at a minimum."""
 
-    def constraints(x: Any) -> Any:
-        return concatenate([region.equal(x), region.positive(x)])
+    at_low: Any
+    bound: Any  # the variables at a bound
+    constraints: Any
+    multipliers: Any
 
+
+def active_at(x: Any, function: Function, constraints: Function, region: Region) -> Active:
+    """The active set at a minimum that a solver has found."""
     equations = region.equal(x).shape[0]
     slope, values = stop_gradient(grad(function)(x)), stop_gradient(constraints(x))
     slopes = stop_gradient(_rows(constraints, x))
-    below, above = x - stop_gradient(low), stop_gradient(high) - x
+    below, above = x - stop_gradient(region.low), stop_gradient(region.high) - x
     required = np.arange(values.shape[0]) < equations
 
     def active_set(reach: float) -> tuple[Any, ...]:
@@ -133,10 +136,18 @@ def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
     # an interior-point method stops at a distance from active constraints
     near, far = active_set(_CLOSE), active_set(1e3 * _CLOSE)
     stationary = near[-1] <= 1e-3 * (1 + np.max(np.abs(slope)))
-    at_low, bound, active, multipliers, _ = (
-        np.where(stationary, *each) for each in zip(near, far, strict=True)
-    )
-    end = np.where(bound, np.where(at_low, low, high), 0.0)
+    return Active(*(np.where(stationary, *each) for each in zip(near[:-1], far[:-1], strict=True)))
+
+
+def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
+    """A minimum found by a solver, with the derivative from its KKT conditions."""
+    x = stop_gradient(found)
+
+    def constraints(x: Any) -> Any:
+        return concatenate([region.equal(x), region.positive(x)])
+
+    at_low, bound, active, multipliers = active_at(x, function, constraints, region)
+    end = np.where(bound, np.where(at_low, region.low, region.high), 0.0)
     size, is_point = x.shape[0], ~np.isnan(x)
 
     def conditions(z: Any) -> Any:

@@ -12,7 +12,13 @@ from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
 from functrans.scipy.inside import refuse_options, within_traces
-from functrans.scipy.optimize.constrained import Region, bounds_of, implicit_minimum, within
+from functrans.scipy.optimize.constrained import (
+    Region,
+    active_at,
+    bounds_of,
+    implicit_minimum,
+    within,
+)
 from functrans.scipy.optimize.scalar import said_of
 from functrans.scipy.optimize.vectors import ends_of, result_of
 
@@ -23,15 +29,29 @@ _assignment = lazy("scipy.optimize:linear_sum_assignment")
 _isotonic = lazy("scipy.optimize:isotonic_regression")
 
 
-def _half_square(A: Any, b: Any) -> Any:
-    return lambda x: 0.5 * np.sum((A @ x - b) ** 2)
+def _fitted(A: Any, b: Any, found: Any, low: Any, high: Any) -> Any:
+    """A bounded least-squares solution, with its derivative.
+
+    That is the derivative of the elements inside their bounds: of their least-squares solution of
+    least norm, since the matrix may have dependent columns.
+    """
+
+    def half_square(x: Any) -> Any:
+        return 0.5 * np.sum((A @ x - b) ** 2)
+
+    x, region = stop_gradient(found), within(low, high)
+    at_low, bound, _, _ = active_at(x, half_square, region.positive, region)
+    end = np.where(bound, np.where(at_low, low, high), 0.0)
+    matrix = np.where(bound, 0.0, A).astype(x.dtype)
+    free, _, _, _ = np.linalg.lstsq(matrix, b - A @ end)
+    return x + (end + free - stop_gradient(end + free))
 
 
 @within_traces("scipy.optimize:nnls")
 def nnls(A: Any, b: Any, *, maxiter: Any = None, atol: Any = None) -> Any:
     """Nonnegative least squares: the ``x >= 0`` that minimises ``norm(A @ x - b)``, and that norm.
 
-    The derivative is that of the least-squares problem in the positive elements.
+    The derivative is that of the least-squares solution (of least norm) in the positive elements.
 
     Parameters
     ----------
@@ -59,8 +79,8 @@ def nnls(A: Any, b: Any, *, maxiter: Any = None, atol: Any = None) -> Any:
         return _nnls(A, b, maxiter=maxiter)[0]
 
     found = on_arrays(solve, out_types=Aval((size,), float))(stop_gradient(A), stop_gradient(b))
-    region = within(np.zeros(size), np.full(size, np.inf))
-    x = implicit_minimum(_half_square(A, b), found, region)
+    # where it is 0 it stays so, also if the residual is 0, and with it the slope
+    x = _fitted(A, b, found, np.zeros(size), np.where(found > 0.0, np.inf, 0.0))
     return x, np.linalg.norm(A @ x - b)
 
 
@@ -104,7 +124,7 @@ def lsq_linear(
     types = Aval((size,), float), Aval((), bool)
     operands = map(stop_gradient, (A, b, low, high))
     found, success = on_arrays(solve, out_types=types)(*operands)
-    x = implicit_minimum(_half_square(A, b), found, within(low, high))
+    x = _fitted(A, b, found, low, high)
     rest = A @ x - b
     return result_of(
         x=x, cost=0.5 * np.sum(rest**2), fun=rest, success=success, status=np.where(success, 1, 0),
@@ -121,7 +141,8 @@ def linprog(
     """Linear programming: the ``x`` that minimises ``c @ x`` under linear constraints.
 
     The derivative is that of the optimal vertex for a fixed active set. At a degenerate vertex,
-    with more active constraints than variables, it is NaN.
+    with more active constraints than variables, it is one-sided, or the system for it is singular
+    (`numpy.linalg.LinAlgError`); if there is no minimum, it is NaN.
 
     Parameters
     ----------

@@ -250,4 +250,4 @@ def dense_solve(g: Function, y: Any) -> Any:
 def columns(g: Function, like: Any) -> Any:
     """The matrix of a linear function of arrays."""
     basis = np.eye(like.size, dtype=like.dtype).reshape(like.size, *like.shape)
-    return vmap(g)(basis).reshape(like.size, -1).T
+    return vmap(g)(basis).reshape(like.size, like.size).T

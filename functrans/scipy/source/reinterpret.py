@@ -34,6 +34,7 @@ from functrans.trace.tracer import Tracer
 Function = Callable[..., Any]
 
 _OTHER = {
+    "scipy.integrate._quadrature": lazy("functrans.scipy.integrate.samples:NAMES"),
     "scipy.interpolate._cubic": lazy("functrans.scipy.interpolate.cubic:NAMES"),
     **{
         f"scipy.ndimage.{name}": lazy("functrans.scipy.ndimage.kernels:NAMES")

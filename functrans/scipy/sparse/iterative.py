@@ -6,7 +6,8 @@ mode solves the transposed system.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, astype, inexact
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.records import NamedTuple
 from functrans.scipy.entries import enter
@@ -62,6 +63,10 @@ def _is_plain(matrix: Any) -> bool:
     )
 
 
+def _transposed(product: Function, like: Any, y: Any) -> Any:
+    return linear_transpose(product, like)(y)[0]
+
+
 class _OnTheHost(NamedTuple):
     """One of SciPy's methods for one matrix: what `custom_linear_solve` calls."""
 
@@ -72,38 +77,56 @@ class _OnTheHost(NamedTuple):
     preconditioner: Any
     options: dict[str, Any]
 
-    def solve(self, matvec: Function, b: Any) -> Any:
-        """The solution, and whether the iteration has converged."""
-        return self._solved((self.matrix, self.preconditioner), matvec, b)
+    def solve(self, equations: Function, right: Any) -> Any:
+        """The solution, and SciPy's report on its convergence as a float."""
+        return self._solved(self.matrix, equations, right, self._preconditioning())
 
-    def solve_transposed(self, matvec: Function, b: Any) -> Any:
+    def solve_transposed(self, equations: Function, right: Any) -> Any:
         """The same of the transposed system."""
-        given = self.matrix, self.preconditioner
-        return self._solved([None if x is None else x.T for x in given], matvec, b)
+        matrix = None if self.matrix is None else self.matrix.T
+        plain, product = self._preconditioning()
+        transposed = product and partial(_transposed, product, right[0])
+        given = None if plain is None else plain.T, transposed
+        return self._solved(matrix, equations, right, given)
 
-    def _solved(self, given: Sequence[Any], matvec: Function, b: Any) -> Any:
-        matrix, preconditioner = given
+    def _preconditioning(self) -> tuple[Any, Function | None]:
+        """The preconditioner, or products with it if they are traced."""
+        given = self.preconditioner
+        if isinstance(given, SparseMethods) or holds_tracer(given):
+            return None, matvec_of(given)
+        return given, None
 
-        def iterate(matrix: Any, b: Any) -> Any:
-            x, info = self.method(matrix, b, M=preconditioner, **self.options)
-            return x, np.asarray(info)
+    def _solved(
+        self, matrix: Any, equations: Function, right: Any, preconditioner: tuple[Any, Any]
+    ) -> Any:
+        b, is_primal = right
+        matvec = None if matrix is not None else lambda x: equations((x, is_primal))[0]
+        given = (matrix, matvec), preconditioner
+        converted = [closure_convert(f, b) if f is not None else (None, ()) for _, f in given]
 
-        types = Aval((self.size,), self.dtype), Aval((), np.int64)
-        if matrix is not None:
-            return callback(lambda b: iterate(matrix, b), out_types=types)(b)
-        function, captures = closure_convert(matvec, b)
+        def operator(plain: Any, function: Any, captures: Any) -> Any:
+            if function is None:
+                return plain
 
-        def with_products(b: Any, captures: Any) -> Any:
             def product(x: Any) -> Any:
                 return function(x.reshape(-1), *captures)
 
             def adjoint(y: Any) -> Any:
-                return np.conj(linear_transpose(product, b)(np.conj(y.reshape(-1)))[0])
+                return np.conj(_transposed(product, b, np.conj(y.reshape(-1))))
 
-            shape = self.size, self.size
-            return iterate(_operator(shape, product, adjoint, dtype=self.dtype), b)
+            return _operator((self.size, self.size), product, adjoint, dtype=self.dtype)
 
-        return callback(with_products, out_types=types)(b, captures)
+        def iterate(b: Any, is_primal: Any, *captures: Any) -> Any:
+            functions = [function for function, _ in converted]
+            plain = [matrix for matrix, _ in given]
+            A, M = map(operator, plain, functions, captures)
+            x, info = self.method(A, b, M=M, **self.options)
+            # nobody is told that the iteration for a derivative broke down
+            x = x if info >= 0 or is_primal else np.full_like(x, np.nan)
+            return x, np.asarray(info, float)
+
+        types = Aval((self.size,), self.dtype), Aval((), float)
+        return callback(iterate, out_types=types)(*right, *(values for _, values in converted))
 
 
 def _solver(name: str, summary: str, symmetric: bool) -> Function:
@@ -124,15 +147,25 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
         # with an initial guess, solve for the correction, which is linear in the residual
         rest = b if start is None else b - matvec(start)
         host = _OnTheHost(scipys, matrix, dtype, b.size, preconditioner, options)
+
+        def equations(pair: Any) -> Any:
+            """The system, and an equation for SciPy's report.
+
+            Its right-hand side is 1, and in the systems that derivatives solve 0.
+            """
+            x, info = pair
+            return matvec(x), info
+
         x, info = custom_linear_solve(
-            matvec, rest, host.solve, host.solve_transposed, symmetric, has_aux=True
+            equations, (rest, np.ones(())), host.solve, host.solve_transposed, symmetric
         )
-        return (x if start is None else start + x), info
+        return (x if start is None else start + x), astype(stop_gradient(info), np.int64)
 
     public.__doc__ = f"""The solution of ``A x = b`` by {summary}.
 
     SciPy iterates, to its tolerances; the derivative is that of the solution, in ``b`` and in
-    whatever ``A`` takes from around it if it is a function, an operator or a traced array.
+    whatever ``A`` takes from around it if it is a function, an operator or a traced array. It is
+    NaN if the iteration for it breaks down.
 
     Parameters
     ----------
@@ -141,7 +174,7 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
     b : array of shape (n,)
     x0 : array of shape (n,), optional
     **options
-        As SciPy's: ``rtol``, ``atol``, ``maxiter``, ``M`` (which is constant), ...
+        As SciPy's: ``rtol``, ``atol``, ``maxiter``, ``M``, ...
 
     Returns
     -------

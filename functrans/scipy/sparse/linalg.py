@@ -194,6 +194,8 @@ def cg(
     rtol, atol : float
         The iteration ends when the residual norm is at most ``max(rtol * norm(b), atol)``.
     maxiter : int, optional
+    M : sparse array, array or scipy.sparse.linalg.LinearOperator, optional
+        The preconditioner, an approximate inverse of ``A``.
 
     Returns
     -------
@@ -210,38 +212,41 @@ def cg(
     >>> grad(f)(np.array([2.0, 4.0]))
     array([-0.25  , -0.0625])
     """
-    refuse_options(
-        "scipy.sparse.linalg.cg",
-        [
-            ("M", M, "scale the system by the preconditioner"),
-            ("callback", callback, "leave it out"),
-        ],
-    )
+    refuse_options("scipy.sparse.linalg.cg", [("callback", callback, "leave it out")])
     b = inexact(b).reshape(-1)
     b = b.astype(common_dtype(A, b.dtype))
     start = np.zeros_like(b) if x0 is None else array(x0).astype(b.dtype)
     most = 10 * b.shape[0] if maxiter is None else maxiter
-    matvec = matvec_of(A)
+    matvec, preconditioned = matvec_of(A), matvec_of(M)
 
     def squared(r: Any) -> Any:
         return np.vdot(r, r).real
+
+    def conditioned(r: Any, size: Any) -> tuple[Any, Any]:
+        """What a residual is preconditioned to, and its product with that."""
+        if M is None:
+            return r, size
+        z = preconditioned(r).astype(b.dtype)
+        return z, np.vdot(r, z).real
 
     def iterate(matvec: Solve, b: Any) -> tuple[Any, Any]:
         least = np.maximum(atol, rtol * np.sqrt(squared(b)))
 
         def step(state: Any) -> Any:
-            x, r, p, size, count = state
+            x, r, p, product, _, count = state
             q = matvec(p)
-            length = size / np.vdot(p, q).real
+            length = product / np.vdot(p, q).real
             r = r - length * q
-            following = squared(r)
-            return x + length * p, r, r + following / size * p, following, count + 1
+            size = squared(r)
+            z, following = conditioned(r, size)
+            return x + length * p, r, z + following / product * p, following, size, count + 1
 
         def goes_on(state: Any) -> Any:
-            return (np.sqrt(state[3]) > least) & (state[4] < most)
+            return (np.sqrt(state[4]) > least) & (state[5] < most)
 
-        begin = np.zeros_like(b), b, b, squared(b), 0
-        x, _, _, size, count = while_loop(goes_on, step, begin)
+        size = squared(b)
+        begin = np.zeros_like(b), b, *conditioned(b, size), size, 0
+        x, _, _, _, size, count = while_loop(goes_on, step, begin)
         return x, np.where(np.sqrt(size) > least, count, 0)
 
     # with an initial guess, solve for the correction, which is linear in the residual

@@ -176,6 +176,27 @@ def test_where_the_steps_become_too_small():
     np.testing.assert_allclose(y, [2.0, np.nan], rtol=1e-2)
 
 
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau"])
+def test_a_field_that_is_nan(method):
+    def solved(rate):
+        found = integrate.solve_ivp(lambda t, y: -rate * y, (0, 1), [1.0], method, [1.0])
+        return found.y, found.success
+
+    for y, success in (jit(solved)(np.nan), jit(vmap(solved))(np.full(2, np.nan))):
+        assert np.isnan(y).all() and not np.any(success)
+
+
+def test_a_start_that_is_not_finite():
+    with pytest.raises(ValueError, match="All components of the initial state `y0` must be finite"):
+        grad(lambda a: integrate.solve_ivp(lambda t, y: a * y, (0, 1), [np.inf]).y[0, 0])(1.0)
+
+
+@pytest.mark.parametrize("method", ["RK23", "DOP853", "Radau"])
+def test_a_state_of_nothing(method):
+    found = jacrev(lambda y: integrate.solve_ivp(lambda t, y: y, (0, 1), y, method).y)(np.zeros(0))
+    assert found.shape == (0, 2, 0)
+
+
 @pytest.mark.dear
 def test_odeint_without_times():
     found = jit(lambda y0: integrate.odeint(field, y0, [], (RATES,), tfirst=True))(START)
@@ -359,7 +380,7 @@ def test_what_is_said_of_events():
 
     grad(function)(9.81)
     assert seen[0] == (1, plain.message, plain.y.shape, [1, 1])
-    assert seen[1] == (0, (0,), (0, 2))
+    assert seen[1] == (0, (0,), (0,))
 
 
 def test_a_dense_output_under_jit():

@@ -24,6 +24,16 @@ def test_values(name, count):
     np.testing.assert_allclose(turned, scipys(y.T, x=x, axis=0), rtol=1e-11)
 
 
+@pytest.mark.parametrize("count", [2, 5, 6])
+def test_simpsons_dtypes(count):
+    y, x = rng.normal(size=(2, count)).astype(np.float32)
+    for options in ({"dx": 0.3}, {"x": x}):
+        expected = scipy.integrate.simpson(y, **options)
+        found = jit(lambda y, o=options: integrate.simpson(y, **o))(y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", [n for n in RULES if "cumulative" in n])
 def test_the_integral_to_the_first_sample(name):
     y = rng.normal(size=(2, 6))

@@ -64,7 +64,8 @@ PROBLEMS = {
     "linear": under(LinearConstraint(np.ones((2, 3)), [1.0, -9.0], [1.0, 2.0])),
     "nonlinear": under(lambda a: NonlinearConstraint(lambda x: a * x[0] ** 2 + x[1], 1.0, 2.0)),
     "nnls": lambda a: optimize.nnls(A, B + a * D)[0],
-
+    "nnls without a residual": lambda a: optimize.nnls(A.T + a * np.eye(3, 6), a * C + 1)[0],
+    "lsq_linear with more columns": lambda a: optimize.lsq_linear(A.T + a, a * C + 1).x,
     "lsq_linear": lambda a: optimize.lsq_linear(A, B + a * D, bounds=(-0.2, 0.2)).x,
     "linprog": lambda a: optimize.linprog(
         [-1.0, -2.0, -0.5], [[1, 1, 0.2], [1, 3, 1], [0, 0, 1]], np.array([4.0, 6.0, 1.0]) * a

@@ -166,7 +166,7 @@ _OTHERS = [
     ("special.assoc_laguerre", (X, 2, 0.5), 0),
     ("special.softplus", (X,), 0),
     *((f"integrate.{name}", (X,), 0) for name in (
-        "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
+        "cumulative_simpson", "cumulative_trapezoid", "romb", "simpson", "trapezoid",
     )),
     *((f"optimize.{name}", (X,), 0) for name in ("rosen", "rosen_der", "rosen_hess")),
     ("optimize.rosen_hess_prod", (X, Y), 1),

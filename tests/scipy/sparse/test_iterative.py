@@ -37,6 +37,20 @@ PROBLEMS = {
     "preconditioner": lambda a: solve(
         "gmres", MATRIX, a * B, M=scipy.sparse.diags_array(1 / MATRIX.diagonal())
     ),
+    **{
+        f"traced preconditioner of {m}": lambda a, m=m: solve(
+            m, MATRIX + a * scipy.sparse.eye_array(6), B, M=np.diag(1 / (DENSE.diagonal() + a))
+        )
+        for m in ("gmres", "lgmres")
+    },
+    **{
+        f"cg with {kind}": lambda a, of=of: solve("cg", EVEN, a * B, M=of(a + EVEN.diagonal()))
+        for kind, of in {
+            "an array": lambda d: np.diag(1 / d),
+            "a sparse array": lambda d: scipy.sparse.diags_array(1 / d),
+            "an operator": lambda d: LinearOperator((6, 6), matvec=lambda r: r / d, dtype=float),
+        }.items()
+    },
     "expm_multiply": lambda a: expm_multiply(-MATRIX, a * B),
     "expm_multiply of columns": lambda a: expm_multiply(3 * MATRIX, a * np.outer(B, [1, 2])),
     "factors": lambda a: splu(MATRIX.tocsc()).solve(a * B),
@@ -64,9 +78,29 @@ def test_when_compiled():
     np.testing.assert_allclose(jit(jacrev(function))(1.3), jacrev(function)(1.3), rtol=1e-9)
 
 
+def test_the_steps_of_preconditioned_conjugate_gradients():
+    spread = scipy.sparse.csr_array(EVEN + scipy.sparse.diags_array(10.0 ** np.arange(6)))
+    options = {"M": np.diag(1 / spread.diagonal()), "rtol": 1e-9, "maxiter": 3}
+    expected, _ = scipy.sparse.linalg.cg(spread, B, **options)
+    found, info = jit(lambda b: scipy.sparse.linalg.cg(spread, b, **options))(B)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert info == 3
+
+
 def test_one_that_does_not_converge():
     found = vmap(lambda b: scipy.sparse.linalg.gmres(MATRIX, b, maxiter=1, restart=1)[1])(B[None])
     assert found[0] == scipy.sparse.linalg.gmres(MATRIX, B, maxiter=1, restart=1)[1] > 0
+
+
+def test_an_iteration_that_breaks_down():
+    matrix, unit = DENSE + np.eye(6), np.eye(6)[0]
+    system = matrix.T, unit, np.diag(1 / matrix.diagonal())
+    assert scipy.sparse.linalg.bicg(*system[:2], M=system[2], rtol=1e-13)[1] < 0
+    first = jacrev(lambda b: solve("bicg", matrix, b, M=system[2])[0])(B)
+    assert np.isnan(first).all()
+    found = jit(lambda b: scipy.sparse.linalg.bicg(matrix.T, b, M=system[2], rtol=1e-13))
+    value, info = found(unit)
+    assert np.isfinite(value).all() and info < 0
 
 
 REFUSED = {
