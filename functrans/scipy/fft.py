@@ -133,15 +133,15 @@ def _either(forward: Transform, inverse: Transform) -> Transform:
     return lambda is_forward, *args, **kwargs: (forward if is_forward else inverse)(*args, **kwargs)
 
 
-def _trigonometric(axes: str, is_forward: bool, kind: Transform, *args: Any, **kw: Any) -> Any:
+def _either_real(axes: str, is_forward: bool, kind: Transform, *args: Any, **kw: Any) -> Any:
     return globals()[f"{'' if is_forward else 'i'}{kind.__name__}{axes}"](*args, **kw)
 
 
 # The functions of the default backend, which those of `scipy.fftpack` call
 enter("scipy.fft._pocketfft.basic:c2c", _either(fft, ifft))
 enter("scipy.fft._pocketfft.basic:c2cn", _either(fftn, ifftn))
-enter("scipy.fft._pocketfft.realtransforms:_r2r", partial(_trigonometric, ""))
-enter("scipy.fft._pocketfft.realtransforms:_r2rn", partial(_trigonometric, "n"))
+enter("scipy.fft._pocketfft.realtransforms:_r2r", partial(_either_real, ""))
+enter("scipy.fft._pocketfft.realtransforms:_r2rn", partial(_either_real, "n"))
 
 next_fast_len = lazy("scipy.fft:next_fast_len")
 prev_fast_len = lazy("scipy.fft:prev_fast_len")
