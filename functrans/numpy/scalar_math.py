@@ -103,6 +103,22 @@ def _ldexp(x: Any, i: Any, /) -> Any:
     return _python(protocols.ufuncs["ldexp"](x, i))
 
 
+def _remainder(x: Any, y: Any, /) -> Any:
+    """As C's, without rounding: the multiple of y that is closest to x is not computed."""
+    if not (_is_traced_number(x) or _is_traced_number(y)):
+        return math.remainder(x, y)
+    x, y = _real(x), _real(y)
+    values = known(x), known(y)
+    if None not in values:
+        math.remainder(*map(float, values))  # raises outside of the domain
+    fmod, step, rest = protocols.ufuncs["fmod"], abs(y), abs(x)
+    low = fmod(rest, step)
+    high = step - low
+    half = low - 2.0 * fmod(0.5 * (rest - low), step)  # to the even multiple
+    closest = np.where(low < high, low, np.where(low > high, -high, half))
+    return _python(protocols.ufuncs["copysign"](1.0, x) * closest)
+
+
 def _phase(z: Any) -> Any:
     return _substitute(math, "atan2", "arctan2")(z.imag, z.real)
 
@@ -125,7 +141,7 @@ def of_parts(real: Any = 0.0, imag: Any = 0.0) -> Any:
 
 
 _OWN = {
-    math: {"dist": _dist, "isclose": _isclose, "ldexp": _ldexp},
+    math: {"dist": _dist, "isclose": _isclose, "ldexp": _ldexp, "remainder": _remainder},
     cmath: {"phase": _phase, "polar": _polar, "rect": _rect},
 }
 
@@ -193,3 +209,17 @@ class Complex(metaclass=_OfTraced):
 
     kind = complex
     kinds = "biufc"
+
+
+class _OfNumPys(_OfTraced):
+    """The metaclass of replacements of NumPy's classes of numbers, which convert arrays, too."""
+
+    convert: Callable[..., Any]
+
+    def __call__(cls, *given: Any) -> Any:
+        return cls.convert(*given)
+
+
+def standing_for(numpys: type, convert: Callable[..., Any]) -> type:
+    """The replacement of ``np.float64`` or another such class, given what calling it does."""
+    return _OfNumPys(numpys.__name__, (), {"kind": numpys, "convert": staticmethod(convert)})

@@ -16,7 +16,9 @@ from functrans.errors import TracerConversionError
 from functrans.ir.primitive import current
 from functrans.ir.types import is_supported
 from functrans.numpy.arrays import constant, duplicate
+from functrans.ops.arrays.shape import with_tracers
 from functrans.trace import protocols
+from functrans.trace.delegation import delegate
 from functrans.trace.source import here
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -82,6 +84,14 @@ def _array_namespace(api_version: str | None) -> Any:
             f"these are, {', '.join(API_VERSIONS)}"
         )
     return sys.modules["functrans.numpy"]
+
+
+def answer_for_compat() -> None:
+    """Let `array_api_compat` find one namespace for plain arrays among traced values."""
+    compat = sys.modules["array_api_compat"]
+    delegate(
+        compat.array_namespace, lambda *arrays, **options: _array_namespace(None), with_tracers
+    )
 
 
 # -- dtypes ----------------------------------------------------------------------------------------

@@ -257,7 +257,8 @@ def answer_for_numpy() -> None:
     }
     for module in (math, cmath):
         protocols.replacements[module] = scalar_math.substitutes(module)
-    protocols.numbers.update(float=scalar_math.Float, complex=scalar_math.Complex)
+    protocols.numbers.update({float: scalar_math.Float, complex: scalar_math.Complex})
+    protocols.numbers.update({t: scalar_math.standing_for(t, _of_dtype(t)) for t in _DTYPES})
     delegate(NUMPYS_CALL, _call_vectorized, _always)
     delegate(np.isscalar, _isscalar, with_tracers)
     delegate(np.poly1d.__init__, _initialize_poly1d, with_tracers)

@@ -184,6 +184,7 @@ for _name in ("polynomial", "chebyshev", "legendre", "hermite", "hermite_e", "la
     protocols.late[f"numpy.polynomial.{_name}"] = partial(_series, _name)
 protocols.late["numpy"] = lazy("functrans.numpy.substitutes:answer_for_numpy")
 protocols.late["polars"] = lazy("functrans.numpy.frames:answer_for_polars")
+protocols.late["array_api_compat"] = lazy("functrans.numpy.standard:answer_for_compat")
 protocols.late["functrans.numpy"] = lazy("functrans.numpy.substitutes:answer_for_namespace")
 for _name in ("numpy.fft", "numpy.linalg"):
     protocols.late[_name] = partial(lazy("functrans.numpy.substitutes:answer_for"), _name)

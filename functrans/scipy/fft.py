@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,21 @@ rfft2 = _answering("rfft2", _several(numpy_fft.rfftn, _LAST), "`rfft` along two 
 irfft2 = _answering("irfft2", _several(numpy_fft.irfftn, _LAST), "The inverse of `rfft2`.")
 hfft2 = _answering("hfft2", _several(_hfftn, _LAST), "`hfft` along two axes.")
 ihfft2 = _answering("ihfft2", _several(_ihfftn, _LAST), "The inverse of `hfft2`.")
+
+
+def _either(forward: Transform, inverse: Transform) -> Transform:
+    return lambda is_forward, *args, **kwargs: (forward if is_forward else inverse)(*args, **kwargs)
+
+
+def _either_real(axes: str, is_forward: bool, kind: Transform, *args: Any, **kw: Any) -> Any:
+    return globals()[f"{'' if is_forward else 'i'}{kind.__name__}{axes}"](*args, **kw)
+
+
+# The functions of the default backend, which those of `scipy.fftpack` call
+enter("scipy.fft._pocketfft.basic:c2c", _either(fft, ifft))
+enter("scipy.fft._pocketfft.basic:c2cn", _either(fftn, ifftn))
+enter("scipy.fft._pocketfft.realtransforms:_r2r", partial(_either_real, ""))
+enter("scipy.fft._pocketfft.realtransforms:_r2rn", partial(_either_real, "n"))
 
 next_fast_len = lazy("scipy.fft:next_fast_len")
 prev_fast_len = lazy("scipy.fft:prev_fast_len")

@@ -49,11 +49,16 @@ def bind(namespace: dict[str, Any]) -> bool:
 
 
 def bind_numbers(namespace: dict[str, Any]) -> bool:
-    """As `bind`, for ``float`` and ``complex``, unless the namespace has other ones."""
+    """As `bind`, for ``float`` and ``complex``, and names of NumPy's classes of such numbers."""
     bind(namespace)
     _, chosen = _bound.setdefault(id(namespace), (namespace, {}))
-    new = protocols.numbers.keys() - namespace.keys() - chosen.keys()
-    chosen.update({name: (vars(builtins)[name], protocols.numbers[name]) for name in new})
+    others = chosen.keys() | _read_by_numba(namespace)
+    new = {
+        name: (own, protocols.numbers[own])
+        for name, own in {**vars(builtins), **namespace}.items()
+        if type(own) is type and own in protocols.numbers and name not in others
+    }
+    chosen.update(new)
     return bool(new)
 
 
@@ -102,7 +107,7 @@ def leave() -> None:
 
 def _restore(namespace: dict[str, Any], chosen: dict[str, tuple[Any, Any]]) -> None:
     for name, (own, ours) in [*chosen.items()]:
-        if namespace.get(name) is ours and name in protocols.numbers:
+        if namespace.get(name) is ours and vars(builtins).get(name) is own:
             del namespace[name]
         elif namespace.get(name) is ours:
             namespace[name] = own

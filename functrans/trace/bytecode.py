@@ -246,6 +246,16 @@ def positions_from_there(frame: FrameType) -> list[Any]:
     )
 
 
+def calls_method(frame: FrameType, name: str) -> bool:
+    """Whether a frame executes the call of a method of this name without arguments."""
+    until = islice(_complete(frame.f_code), frame.f_lasti // 2 + 1)
+    # of a function in Python, the place is the last cache of the call
+    last = [step for step in until if opname[step[0]] not in ("CACHE", "PRECALL")][-2:]
+    (operation, number), (call, _) = last
+    is_read = opname[operation] in READS_ATTRIBUTE and opname[call] == CALL
+    return is_read and frame.f_code.co_names[number >> _FLAGGED] == name
+
+
 def is_formatting(frame: FrameType) -> bool:
     """Whether a frame executes ``%``, which formats a string if C code requests a float."""
     at = frame.f_lasti

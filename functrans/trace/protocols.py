@@ -45,8 +45,8 @@ attributes: Catalogue[str, Callable[[Any], Any]] = Catalogue()
 replacements: dict[Any, dict[str, Any]] = {}
 """The replacements of NumPy functions that a traced function calls by their full name."""
 
-numbers: dict[str, Any] = {}
-"""The replacements of ``float`` and ``complex`` in packages that convert traced values."""
+numbers: dict[type, Any] = {}
+"""The replacements of ``float``, ``np.float64``, ... in packages that convert traced values."""
 
 late: dict[str, Callable[[], None]] = {}
 """Functions that fill the table above, by the name of a module that the user may import."""

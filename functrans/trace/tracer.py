@@ -15,7 +15,7 @@ from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, is_complex, is_float, is_inexact
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
-from functrans.trace.bytecode import is_formatting
+from functrans.trace.bytecode import calls_method, is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators, has_own_ufuncs
@@ -320,7 +320,9 @@ class Tracer(Operators):
     def __complex__(self) -> complex:
         return complex(self._plain("a plain complex number (complex, cmath.exp)"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if not self._converts() and calls_method(sys._getframe(1), "__array__"):
+            return protocols.operators["asarray"](self)  # Python's code calls it, not NumPy's
         value = self._plain("a plain np.ndarray (np.asarray, or storing it in an array)")
         return np.array(value, dtype)
 
@@ -342,13 +344,14 @@ class Tracer(Operators):
         return protocols.methods["item"](self, *args)
 
     def tolist(self) -> Any:
-        """The numbers, if they have no derivatives that would be lost."""
-        words = "An array can be indexed and iterated like a list. To get a list, return the array."
-        return self._plain("a list (.tolist())", words).tolist()
+        """Nested lists of Python numbers, which are traced if they may have derivatives."""
+        if self._converts():
+            return self._known_value.tolist()
+        return [x.tolist() for x in self] if self.ndim else self.item()
 
-    def _plain(self, target: str, otherwise: str = _PLAIN) -> Any:
+    def _plain(self, target: str) -> Any:
         """The value, for a conversion that loses no derivative; else raise."""
-        return self._known_value if self._converts() else self._refuse_plain(target, otherwise)
+        return self._known_value if self._converts() else self._refuse_plain(target)
 
     def _converts(self) -> bool:
         """Whether it can be converted to a plain array without losing a derivative."""
@@ -356,7 +359,7 @@ class Tracer(Operators):
             return False
         return not is_inexact(self.dtype) or self._is_constant()
 
-    def _refuse_plain(self, target: str, otherwise: str = _PLAIN) -> NoReturn:
+    def _refuse_plain(self, target: str) -> NoReturn:
         """Raise the error for a traced value that is converted to a plain one."""
         self._owner.refused(self)
         self._check_usable()
@@ -368,7 +371,7 @@ class Tracer(Operators):
             last = " If a constant is meant, write functrans.stop_gradient(x)."
         raise errors.TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{here()}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
+            f"{here()}: {reason}.\n{converted_by() or instead() or _PLAIN}{last}"
         )
 
     def _is_constant(self) -> bool:

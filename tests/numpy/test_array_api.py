@@ -5,6 +5,8 @@ without values, batched and compiled.
 """
 
 import inspect
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -14,6 +16,8 @@ import functrans as ft
 import functrans.numpy as fnp
 from functrans import grad, jit, vmap
 from functrans.errors import TracerBoolError, TracerConversionError, TracerIndexError
+from functrans.lazily import lazy
+from functrans.trace import protocols
 from tests.numpy import standard
 from tests.numpy.attempts import attempt, difference, leaves, traced
 
@@ -393,3 +397,19 @@ def test_derivatives_follow_different_elements():
 def test_rows_are_not_told_apart_in_a_given_number():
     with pytest.raises(ft.errors.UnsupportedNumPyError, match="leave the axis out, or the size"):
         fnp.unique(np.ones((2, 2)), axis=0, size=2)
+
+
+def test_one_namespace_for_plain_and_traced_arrays(monkeypatch):
+    compat = types.ModuleType("array_api_compat")
+    exec("def array_namespace(*arrays, **options): return [*arrays]", vars(compat))
+    monkeypatch.setitem(sys.modules, "array_api_compat", compat)
+    late = lazy("functrans.numpy.standard:answer_for_compat")
+    monkeypatch.setitem(protocols.late, "array_api_compat", late)
+
+    def function(x):
+        assert compat.array_namespace(np.ones(2), x) is fnp
+        assert compat.array_namespace(2, 3) == [2, 3]
+        return x
+
+    assert grad(function)(1.0) == 1.0
+    assert compat.array_namespace(np.ones(2)) != fnp

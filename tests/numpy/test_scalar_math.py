@@ -12,7 +12,7 @@ from functrans import grad, jit, jvp, vmap
 from functrans.errors import TracerBoolError, TracerConversionError
 from functrans.numpy.scalar_math import Complex, substitutes
 
-OF_TWO = ("atan2", "copysign", "fmod", "hypot", "isclose", "nextafter", "pow")
+OF_TWO = ("atan2", "copysign", "fmod", "hypot", "isclose", "nextafter", "pow", "remainder")
 TRUTHS = ("isclose", "isfinite", "isinf", "isnan")
 NAMES = sorted(substitutes(math))
 COMPLEX_NAMES = sorted(substitutes(cmath))
@@ -93,6 +93,7 @@ def test_the_result_is_a_number_like_pythons():
         (lambda x: math.log(x), ValueError),
         (lambda x: math.exp(-1000 * x), OverflowError),
         (lambda x: math.ldexp(x, 5000), OverflowError),
+        (lambda x: math.remainder(x, 0), ValueError),
     ],
 )
 def test_what_math_refuses_is_refused_where_it_is_known(function, error):
@@ -118,6 +119,14 @@ def test_other_arguments_are_those_of_math():
         grad(lambda x: math.atan2(x, "x"))(1.0)
     with pytest.raises(TracerBoolError):
         vmap(lambda x: 1 if math.isnan(x) else 2)(np.ones(3))
+
+
+@pytest.mark.parametrize("y", [2.0, -2.5, 3.7, 1e-323, 1.7e308, math.inf])
+def test_remainders_are_exact(y):
+    remainder = jit(lambda x, y: math.remainder(x, y))
+    for x in (0.0, -0.0, 3.0, 5.0, -7.5, 1e300, 5e-324, 1e308):
+        np.testing.assert_array_equal(remainder(x, y), math.remainder(x, y))
+        assert np.signbit(remainder(x, y)) == np.signbit(math.remainder(x, y))
 
 
 def test_math_itself_stays_the_same():

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.fft
+import scipy.fftpack
 
 import functrans.scipy.fft as ffft
 from functrans import errors, jit, testing
@@ -43,6 +44,15 @@ def test_by_cosines_and_sines(name, type, norm, orthogonalize):
     close(jit(lambda x: ours(x, n=9, **options))(X), scipys(X, n=9, **options))
     several, scipys_several = getattr(ffft, name + "n"), getattr(scipy.fft, name + "n")
     close(jit(lambda x: several(x, **options))(X), scipys_several(X, **options))
+
+
+@pytest.mark.parametrize("kind", ["dct", "dst", "fft"])
+@pytest.mark.parametrize("form", ["{}", "i{}", "{}n", "i{}n"])
+def test_of_the_older_module(kind, form):
+    transform = getattr(scipy.fftpack, form.format(kind))  # without a factor in the inverse
+    close(jit(lambda x: transform(x))(X), transform(X))
+    close(jit(lambda x: transform(x, 3 if "d" in kind else None))(X[:3, :3]),
+          transform(X[:3, :3], 3 if "d" in kind else None))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["irfft", "hfft"])

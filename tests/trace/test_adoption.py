@@ -36,6 +36,13 @@ def by_name(x):
 def as_float(x):
     return float(x) ** 2 if isinstance(x, float) else float(x[0])
 
+KIND = np.float64
+
+def by_a_class(x, kind=None):
+    kind = kind or KIND
+    assert kind in (np.float32, np.float64) and np.ones(2, kind).dtype == np.float64
+    return kind(x) ** 2
+
 def of_an_array(x):
     if not isinstance(x, (np.ndarray, ndarray)):
         raise ValueError("an array, please")
@@ -78,7 +85,7 @@ def is_adopted(package):
     return source.whose(package.__file__) == source.ADOPTED
 
 
-@pytest.mark.parametrize("name", ["stored", "by_name", "as_float", "of_an_array"])
+@pytest.mark.parametrize("name", ["stored", "by_name", "as_float", "by_a_class", "of_an_array"])
 def test_packages(package, name):
     x = np.array([0.7, 0.2]) if name == "of_an_array" else 0.7
     function = getattr(package, name)
@@ -116,9 +123,10 @@ def test_a_package_sees_the_class_that_a_value_has_in_numpy(package, x, transfor
 def test_its_names_are_its_own_outside_of_traces(package):
     grad(package.by_name)(1.0)
     grad(package.as_float)(1.0)
+    grad(package.by_a_class)(1.0)
     assert package.zeros is np.zeros
     assert package.sin is math.sin
-    assert "float" not in vars(package)
+    assert "float" not in vars(package) and package.KIND is np.float64
     assert type(package.stored(1.0)) is np.ndarray
 
 
