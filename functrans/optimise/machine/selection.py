@@ -23,6 +23,7 @@ from functrans.ops.reductions.ranks import (
     order_statistics,
     partial_argsort,
     partial_sort,
+    room,
 )
 from functrans.ops.reductions.sorting import argsort, sort
 from functrans.optimise.rewrite import Rule, replaced
@@ -30,7 +31,6 @@ from functrans.records import NamedTuple
 from functrans.trace.stage import Environment
 
 _sorts_in_lanes = lazy("functrans.ops.reductions.compiled.sorts:sorts_in_lanes")
-_room = lazy("functrans.ops.reductions.compiled.partial_sort:room")
 _sorts_along = lazy("functrans.ops.reductions.compiled.sorts:sorts_along")
 
 
@@ -45,7 +45,8 @@ class Ranks(NamedTuple):
     ends: int = 512
     """The most elements at one end of a line that a partial sort finds."""
     rooms: int = 4
-    """The fewest elements of a line for each place of a partial sort's buffer of candidates."""
+    """The fewest elements of a line for each place of a partial sort's buffer of candidates: at
+    least one."""
     for_each: int = 24
     """The fewest elements of a line for each one that a partial sort finds."""
 
@@ -196,7 +197,7 @@ def _runs(eqn: Eqn, places: set[int], target: Target) -> list[_Run]:
     if not places:
         return []
     end = _end(eqn, places)
-    fewest = max(limits.rooms * _room(end.length), limits.for_each * end.length)
+    fewest = max(limits.rooms * room(end.length), limits.for_each * end.length)
     is_long = end.length <= limits.ends and x.aval.shape[-1] >= fewest
     if is_long and not target.lanes_are_threads:  # a line would be one thread's
         return [end]

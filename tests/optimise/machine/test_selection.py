@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from functrans import config, grad, jit
+from functrans.errors import ShapeError
+from functrans.ops.reductions.ranks import partial_argsort, partial_sort
 from functrans.optimise.machine.selection import select_ranks
 from tests.ir.written import graph
 from tests.optimise.machine.rewrites import rewritten, stays
@@ -199,3 +201,15 @@ def test_gradient_of_the_largest(select):
     value = jit(grad(lambda x: np.sum(select(x)[:, -8:] ** 2)))(x)
     expected = np.where(x >= np.sort(x)[:, -8:-7], 2 * x, 0)
     np.testing.assert_allclose(value, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("extent", [64, 65, 95, 96, 97, 128])
+@pytest.mark.parametrize("greatest", [False, True])
+def test_partial_sorts_of_short_lines(extent, greatest):
+    x = np.random.default_rng(extent).normal(size=(3, extent))
+    places = slice(extent - 16, None) if greatest else slice(16)
+    for partly, whole in ((partial_sort, np.sort), (partial_argsort, np.argsort)):
+        compiled = jit(lambda x, partly=partly: partly(x, count=16, greatest=greatest))
+        np.testing.assert_array_equal(compiled(x), whole(x)[:, places], strict=True)
+        with pytest.raises(ShapeError, match="elements of lines of 64"):
+            compiled(x[:, :63])

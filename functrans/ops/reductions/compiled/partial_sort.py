@@ -24,12 +24,10 @@ from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.sort_keys import Keys, chosen
 from functrans.ops.reductions.compiled.sorts import Rows, in_vectors, loaded, sorted_along, stored
+from functrans.ops.reductions.ranks import BLOCK, room
 from functrans.records import NamedTuple
 
 _COUNT = np.dtype(np.uint32)
-
-BLOCK = 32
-"""The number of elements that are compared with the bound before one is read by itself."""
 
 
 def partial_sort(at: Emission) -> None:
@@ -40,11 +38,6 @@ def partial_sort(at: Emission) -> None:
 def partial_argsort(at: Emission) -> None:
     """The indices of the least or greatest elements of each line, in their order."""
     _emit(at, numbered=True)
-
-
-def room(count: int) -> int:
-    """The number of candidates that are sorted together: a power of two."""
-    return 1 << (2 * count + BLOCK - 1).bit_length()
 
 
 def _emit(at: Emission, numbered: bool) -> None:
