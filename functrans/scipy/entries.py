@@ -102,7 +102,8 @@ def take_the_place(name: str, namespace: bool = True) -> None:
     if name == "spatial.transform":
         _answer_for_rotations()
     public = f"scipy.{name}"
-    for module in [m for m in _entries if m == public or m.startswith(f"{public}._")]:
+    known = [m for m in _entries if m == public or m.startswith(f"{public}._")]
+    for module in filter(sys.modules.__contains__, known):  # private ones change their names
         for inside, (ours, concerned) in _entries[module].items():
             function = attrgetter(inside)(sys.modules[module])
             function = getattr(function, "__func__", function)  # if it is a bound method

@@ -137,11 +137,12 @@ def _either_real(axes: str, is_forward: bool, kind: Transform, *args: Any, **kw:
     return globals()[f"{'' if is_forward else 'i'}{kind.__name__}{axes}"](*args, **kw)
 
 
-# The functions of the default backend, which those of `scipy.fftpack` call
-enter("scipy.fft._pocketfft.basic:c2c", _either(fft, ifft))
-enter("scipy.fft._pocketfft.basic:c2cn", _either(fftn, ifftn))
-enter("scipy.fft._pocketfft.realtransforms:_r2r", partial(_either_real, ""))
-enter("scipy.fft._pocketfft.realtransforms:_r2rn", partial(_either_real, "n"))
+# What `scipy.fftpack` calls: the default backend, which has another name from SciPy 1.18 on
+for _backend in ("scipy.fft._pocketfft", "scipy.fft._duccfft"):
+    enter(f"{_backend}.basic:c2c", _either(fft, ifft))
+    enter(f"{_backend}.basic:c2cn", _either(fftn, ifftn))
+    enter(f"{_backend}.realtransforms:_r2r", partial(_either_real, ""))
+    enter(f"{_backend}.realtransforms:_r2rn", partial(_either_real, "n"))
 
 next_fast_len = lazy("scipy.fft:next_fast_len")
 prev_fast_len = lazy("scipy.fft:prev_fast_len")
