@@ -344,14 +344,13 @@ class Tracer(Operators):
         return protocols.methods["item"](self, *args)
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, which are traced if they may have derivatives."""
-        if self._converts():
-            return self._known_value.tolist()
-        return [x.tolist() for x in self] if self.ndim else self.item()
+        """The numbers, if they have no derivatives that would be lost."""
+        words = "An array can be indexed and iterated like a list. To get a list, return the array."
+        return self._plain("a list (.tolist())", words).tolist()
 
-    def _plain(self, target: str) -> Any:
+    def _plain(self, target: str, otherwise: str = _PLAIN) -> Any:
         """The value, for a conversion that loses no derivative; else raise."""
-        return self._known_value if self._converts() else self._refuse_plain(target)
+        return self._known_value if self._converts() else self._refuse_plain(target, otherwise)
 
     def _converts(self) -> bool:
         """Whether it can be converted to a plain array without losing a derivative."""
@@ -359,7 +358,7 @@ class Tracer(Operators):
             return False
         return not is_inexact(self.dtype) or self._is_constant()
 
-    def _refuse_plain(self, target: str) -> NoReturn:
+    def _refuse_plain(self, target: str, otherwise: str = _PLAIN) -> NoReturn:
         """Raise the error for a traced value that is converted to a plain one."""
         self._owner.refused(self)
         self._check_usable()
@@ -371,7 +370,7 @@ class Tracer(Operators):
             last = " If a constant is meant, write functrans.stop_gradient(x)."
         raise errors.TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{here()}: {reason}.\n{converted_by() or instead() or _PLAIN}{last}"
+            f"{here()}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
         )
 
     def _is_constant(self) -> bool:

@@ -53,6 +53,7 @@ def conversion(aval, target, instead=None):
     return f"a value traced by grad ({aval}) cannot become {target}{{here}}{words}"
 
 
+LIST = "An array can be indexed and iterated like a list. To get a list, return the array."
 STORES = "`y` is a plain array, which cannot hold traced values: begin with y = np.array(y)."
 
 
@@ -66,6 +67,10 @@ def calls_math(x, sin=sin):
 
 def calls_erf(x, erf=erf):
     return erf(2 * x)  # here
+
+
+def calls_tolist(x):
+    return sum(x.tolist())  # here
 
 
 def calls_a_method(x):
@@ -156,6 +161,7 @@ IN_GRAD = [
     (calls_erf, 1.0, TracerConversionError, conversion(
         "f64*[]", FLOAT,
         "Instead of `erf(2 * x)`, write functrans.scipy.special.erf(2 * x).")),
+    (calls_tolist, X, TracerConversionError, conversion("f64[3]", "a list (.tolist())", LIST)),
     (calls_a_method, X, TracerConversionError, conversion(
         "f64[3]", ARRAY, "Instead of `OUTSIDE.dot(x)`, write np.dot(OUTSIDE, x).")),
     (adds_to_an_ndarray, X, TracerConversionError,

@@ -90,6 +90,8 @@ INSTEAD = {
     "np.moveaxis(x * TABLE, 0, i - 2)": SHAPES,
     "np.sin(x * TABLE).sum(axis=i - 2)": SHAPES,
     "[x] * i": "The length of a list must be known: " + STATIC,
+    "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
+    "return the array.",
     "maximum.reduce([x, x])":
         "Instead of `maximum.reduce([x, x])`, write maximum.reduce(np.array([x, x])).",
     "maximum.accumulate([x for _ in range(2)], axis=0)":

@@ -44,18 +44,6 @@ def test_so_it_does_where_the_value_is_known(dtype):
     np.testing.assert_array_equal(pullback(value)[0], [2])
 
 
-@pytest.mark.parametrize("x", [X, X.reshape(3, 1), X[0], np.zeros((2, 0))])
-def test_nested_lists(x):
-    def function(x):
-        lists = x.tolist()
-        assert type(lists) is list or np.ndim(lists) == 0
-        return np.array(lists, np.float32) * 2  # of numbers like Python's
-
-    np.testing.assert_array_equal(jit(function)(x), function(x), strict=True)
-    gradient = jit(grad(lambda x: np.sum(function(x))))(x)
-    np.testing.assert_array_equal(gradient, np.full_like(x, 2))
-
-
 def test_what_numpy_refuses():
     for wrong in ((), (0, 0), (5,)):
         with pytest.raises((ValueError, IndexError)) as numpys:

@@ -109,6 +109,7 @@ def test_products_and_quotients_with_rest():
         (float, TracerConversionError),
         (complex, TracerConversionError),
         (np.asarray, TracerConversionError),
+        (lambda x: x.tolist(), TracerConversionError),
         (pickle.dumps, TracerConversionError),
     ],
 )
