@@ -104,7 +104,7 @@ def _ldexp(x: Any, i: Any, /) -> Any:
 
 
 def _remainder(x: Any, y: Any, /) -> Any:
-    """As C's, without rounding: the multiple of y that is closest to x is not computed."""
+    """The distance of x from the closest multiple of y (IEEE 754), exactly, by way of ``fmod``."""
     if not (_is_traced_number(x) or _is_traced_number(y)):
         return math.remainder(x, y)
     x, y = _real(x), _real(y)
@@ -222,4 +222,5 @@ class _OfNumPys(_OfTraced):
 
 def standing_for(numpys: type, convert: Callable[..., Any]) -> type:
     """The replacement of ``np.float64`` or another such class, given what calling it does."""
-    return _OfNumPys(numpys.__name__, (), {"kind": numpys, "convert": staticmethod(convert)})
+    body = {"__slots__": (), "kind": numpys, "convert": staticmethod(convert)}
+    return _OfNumPys(numpys.__name__, (numpys,), body)  # of its bases, like the class itself

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,22 +127,6 @@ irfft2 = _answering("irfft2", _several(numpy_fft.irfftn, _LAST), "The inverse of
 hfft2 = _answering("hfft2", _several(_hfftn, _LAST), "`hfft` along two axes.")
 ihfft2 = _answering("ihfft2", _several(_ihfftn, _LAST), "The inverse of `hfft2`.")
 
-
-def _either(forward: Transform, inverse: Transform) -> Transform:
-    return lambda is_forward, *args, **kwargs: (forward if is_forward else inverse)(*args, **kwargs)
-
-
-def _either_real(axes: str, is_forward: bool, kind: Transform, *args: Any, **kw: Any) -> Any:
-    return globals()[f"{'' if is_forward else 'i'}{kind.__name__}{axes}"](*args, **kw)
-
-
-# What `scipy.fftpack` calls: the default backend, which has another name from SciPy 1.18 on
-for _backend in ("scipy.fft._pocketfft", "scipy.fft._duccfft"):
-    enter(f"{_backend}.basic:c2c", _either(fft, ifft))
-    enter(f"{_backend}.basic:c2cn", _either(fftn, ifftn))
-    enter(f"{_backend}.realtransforms:_r2r", partial(_either_real, ""))
-    enter(f"{_backend}.realtransforms:_r2rn", partial(_either_real, "n"))
-
 next_fast_len = lazy("scipy.fft:next_fast_len")
 prev_fast_len = lazy("scipy.fft:prev_fast_len")
 fhtoffset = lazy("scipy.fft:fhtoffset")
@@ -248,3 +231,30 @@ dctn = _answering("dctn", _along_several("cos", False), "`dct` along several axe
 idctn = _answering("idctn", _along_several("cos", True), "The inverse of `dctn`.")
 dstn = _answering("dstn", _along_several("sin", False), "`dst` along several axes.")
 idstn = _answering("idstn", _along_several("sin", True), "The inverse of `dstn`.")
+
+
+# -- the older module ------------------------------------------------------------------------------
+
+
+def _either(forward: Transform, inverse: Transform) -> Transform:
+    """A transform whose direction is its first argument."""
+    return lambda is_forward, *args, **kwargs: (forward if is_forward else inverse)(*args, **kwargs)
+
+
+def _by_kind(kinds: dict[str, Transform]) -> Transform:
+    """A transform whose kind is the name of a function among its arguments."""
+    return lambda is_forward, kind, *args, **kw: kinds[kind.__name__](is_forward, *args, **kw)
+
+
+# what `scipy.fftpack` calls: the default backend, which has another name from SciPy 1.18 on
+for _backend in ("scipy.fft._pocketfft", "scipy.fft._duccfft"):
+    enter(f"{_backend}.basic:c2c", _either(fft, ifft))
+    enter(f"{_backend}.basic:c2cn", _either(fftn, ifftn))
+    enter(
+        f"{_backend}.realtransforms:_r2r",
+        _by_kind({"dct": _either(dct, idct), "dst": _either(dst, idst)}),
+    )
+    enter(
+        f"{_backend}.realtransforms:_r2rn",
+        _by_kind({"dct": _either(dctn, idctn), "dst": _either(dstn, idstn)}),
+    )

@@ -41,6 +41,7 @@ KIND = np.float64
 def by_a_class(x, kind=None):
     kind = kind or KIND
     assert kind in (np.float32, np.float64) and np.ones(2, kind).dtype == np.float64
+    assert issubclass(kind, np.floating) and np.issubdtype(kind, np.floating)
     return kind(x) ** 2
 
 def of_an_array(x):
