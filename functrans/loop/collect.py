@@ -19,7 +19,7 @@ import numpy as np
 
 from functrans.loop import panels
 from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along
-from functrans.loop.dealing import check_rounds, own_elements
+from functrans.loop.dealing import check_counts, own_elements
 from functrans.loop.decisions import Decisions
 from functrans.loop.domain import (
     LARGEST,
@@ -180,15 +180,13 @@ class Accesses:
         self._read((loop.start, loop.stop))
         self._forget_assigned(loop.body)
         first = len(self.found)
-        with self._loop(loop.index, loop.start, loop.stop, self._durations(loop.body)) as extent:
+        with self._loop(loop.index, loop.start, loop.stop, self._durations(loop.body)) as counts:
             extents = tuple(self.extents)
-            check_rounds(loop, extent)
-            if extent:
+            check_counts(loop, counts)
+            if counts.any():
                 self.clock += 2
                 with self._dealt(loop, loop.index, loop.start):
                     self._statements(loop.body)
-        if loop.whole and extent % loop.lanes:
-            raise Fault(f"{extent} iterations are no multiple of {loop.lanes} lanes")
         if loop.parallel or loop.lanes > 1:
             if carries_a_local(loop):
                 raise Fault("an iteration of an independent loop leaves a local for the next")
@@ -196,8 +194,8 @@ class Accesses:
             self.independent.append(IndependentLoop(loop, extents, self.found[first:], fixed))
 
     @contextmanager
-    def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
-        """A loop as a new axis, whose iterations take ``span`` each; returns its extent."""
+    def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[Array]:
+        """A loop as a new axis, whose iterations take ``span`` each; returns its trip counts."""
         low, high = self.values(start), self.values(stop)
         by_data = isinstance(high, Unknown) or stop.op == "local"
         if isinstance(low, Unknown):
@@ -211,7 +209,8 @@ class Accesses:
         low, high = aligned(low, high)
         outer, clock = self.mask, self.clock
         steps = high - low if outer is None else np.where(*aligned(outer, high - low, 0 * high))
-        extent = max(int(steps.max(initial=0)), 0)
+        counts = np.maximum(steps, 0)
+        extent = int(counts.max(initial=0))
         if extent > LARGEST:
             raise TooLarge
         positions = along(len(self.extents), np.arange(extent), len(self.extents) + 1)
@@ -228,7 +227,7 @@ class Accesses:
                 self.values.bind(index, iterations)
             self.extents.append(extent)
             self.spans.append(span)
-            yield extent
+            yield counts
             self.spans.pop()
             self.extents.pop()
         self.mask, self.clock = outer, clock
@@ -267,16 +266,14 @@ class Accesses:
             return
         (index, start, stop), *inner = loops
         span = (self._durations(statement.body) + 2) * prod(extent_of(i) for i, *_ in inner)
-        with self._loop(index, start, stop, span) as extent:
+        with self._loop(index, start, stop, span) as counts:
             if not inner:
-                check_rounds(statement, extent)
-            if extent and inner:
+                check_counts(statement, counts)
+            if counts.any() and inner:
                 self._loops(statement, inner)
-            elif extent:
+            elif counts.any():
                 with self._dealt(statement, index, start):
                     self._loops(statement, inner)
-        if not inner and statement.whole and extent % statement.lanes:
-            raise Fault(f"{extent} terms are no multiple of {statement.lanes} lanes")
 
     def _if(self, statement: If) -> None:
         self._read((statement.condition,))

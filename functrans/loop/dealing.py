@@ -10,16 +10,20 @@ from functrans.loop.domain import Fault
 from functrans.loop.statements import For, Reduce
 
 
-def check_rounds(statement: For | Reduce, extent: int) -> None:
-    """Check that the trip count of a loop fits its lanes, and its rounds if these are given.
+def check_counts(statement: For | Reduce, counts: np.ndarray[Any, Any] | int) -> None:
+    """Check that trip counts of a loop fit its lanes, and the greatest its rounds if it has some.
 
-    Raises `Fault`.
+    An inner loop has one for each iteration of the loops around it. Raises `Fault`.
     """
-    rounds, lanes = statement.rounds, statement.lanes
-    if rounds and not (rounds - 1) * lanes < extent <= rounds * lanes:
-        raise Fault(f"{extent} iterations in {lanes} lanes are not {rounds} rounds")
-    if statement.repeatable and 0 < extent < lanes:
-        raise Fault(f"{extent} iterations of a loop of {lanes} lanes that may be repeated")
+    rounds, lanes, counts = statement.rounds, statement.lanes, np.asarray(counts)
+    most = int(counts.max(initial=0))
+    if rounds and not (rounds - 1) * lanes < most <= rounds * lanes:
+        raise Fault(f"{most} iterations in {lanes} lanes are not {rounds} rounds")
+    some = counts[counts > 0]
+    if statement.repeatable and (few := some[some < lanes]).size:
+        raise Fault(f"{few[0]} iterations of a loop of {lanes} lanes that may be repeated")
+    if statement.whole and (rest := some[some % lanes > 0]).size:
+        raise Fault(f"{rest[0]} iterations are no multiple of {lanes} lanes")
 
 
 def own_elements(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.loop.dealing import check_rounds
+from functrans.loop.dealing import check_counts
 from functrans.loop.domain import Fault
 from functrans.loop.fragments import WARP
 from functrans.loop.statements import (
@@ -224,7 +224,7 @@ class _Thread(Interpreter):
             case For(lanes=lanes):
                 start, stop = (int(self.value(x)) for x in (statement.start, statement.stop))
                 if lanes > 1:
-                    check_rounds(statement, stop - start)
+                    check_counts(statement, stop - start)
                     self.iterations(statement, range(start + self.number, stop, lanes))
                     return
                 for number in range(start, stop):
@@ -256,7 +256,7 @@ class _Thread(Interpreter):
         """The parts of sums that this thread makes."""
         _, start, stop = statement.loops[-1]
         if statement.rounds:
-            check_rounds(statement, int(self.value(stop)) - int(self.value(start)))
+            check_counts(statement, int(self.value(stop)) - int(self.value(start)))
         parts = self.identities(statement)
         for _ in self.offsets(statement, self.number, statement.lanes):
             self.statements(statement.body)

@@ -9,7 +9,7 @@ from functrans.loop.decisions import Decisions
 from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const, convert, eq, irem, where
+from functrans.loop.scalar import const, convert, eq, irem, minimum, where
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -270,6 +270,23 @@ def test_an_iteration_that_is_done_twice():
     for body in (loop(K, [in_place], lanes=16, repeatable=True), fold):
         with pytest.raises(Fault, match="10 iterations of a loop of 16 lanes"):
             run([body], [X], [X])
+
+
+def test_the_counts_of_all_iterations_of_an_outer_loop():
+    """The last of three pieces has two elements, and a vector that overlaps begins before it."""
+    piece, inner = index("piece", 3), index("inner", 4)
+    place = piece * 4 + inner
+    store = Store(Y, (place,), load(X, (place,)))
+    stop = minimum(4, 10 - piece * 4)
+    for marks, broken in (
+        ({"repeatable": True}, "2 iterations of a loop of 4 lanes"),
+        ({"whole": True}, "2 iterations are no multiple of 4 lanes"),
+    ):
+        part = For(inner, ZERO, stop, (store,), lanes=4, **marks)
+        with pytest.raises(Fault, match=broken):
+            run([loop(piece, [part])], [X, Y], [X])
+    part = For(inner, ZERO, stop, (store,), lanes=4)
+    assert run([loop(piece, [part])], [X, Y], [X]) == {"x", "y"}
 
 
 def test_locals():

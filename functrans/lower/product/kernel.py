@@ -81,18 +81,20 @@ class Product(Storage):
 
         Some buffers of the left operand may be relocated ``elsewhere``.
         """
-        blocks, few = self.blocks, among is not None or self.root.terms_together > 0
+        blocks, some = self.blocks, among is not None or self.root.terms_together > 0
         first, last = among or (ZERO, self.terms_of(self._number(block)))
         left = self._left(block, elsewhere)
         if blocks.stretches == 1:
-            terms = Terms(first, self.simplify(last - first), self.size.terms, few)
+            least = 1 if some else self.size.terms
+            terms = Terms(first, self.simplify(last - first), self.size.terms, least)
             before, panels = self._packed(block, terms)
             return (*before, *self._stretch(block, left, panels, terms, None))
         stretch = index("stretch", blocks.stretches)
         begin = self._times(stretch, blocks.depth)
         start = begin if first is ZERO else self.simplify(maximum(begin, first))
         count = self.simplify(minimum(begin + blocks.depth, last) - start)
-        terms = Terms(start, count, blocks.depth, few)
+        least = 1 if some else blocks.last_stretch(self.size.terms)
+        terms = Terms(start, count, blocks.depth, least)
         before, panels = self._packed(block, terms)
         body = (*before, *self._stretch(block, left, panels, terms, "add"))
         start, stop = groups_of((first, last), blocks.depth, self.simplify)

@@ -70,15 +70,12 @@ class Groups(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Terms of a sum: the first one, their number, the greatest number, and whether few may occur.
-
-    Few means fewer than the lanes of a vector.
-    """
+    """Terms of a sum: the first one, their number, and the greatest and the least such number."""
 
     start: Scalar
     length: Scalar
     most: int
-    few: bool = False
+    least: int = 1
 
 
 def gaps(factor: Scalar, loop: Scalar) -> int:
@@ -218,7 +215,7 @@ class Operand:
             lanes //= 2
         length = terms.length
         whole = length.op == "const" and int(length.attribute) % lanes == 0
-        repeatable = lanes > 1 and not terms.few
+        repeatable = 1 < lanes <= terms.least
         return For(term, ZERO, length, body, lanes, repeatable=repeatable, whole=whole)
 
     def _transposed(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:

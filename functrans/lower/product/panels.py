@@ -81,7 +81,8 @@ def _packing(
     stretch = index("stretch", stretches) if stretches > 1 else ZERO
     start = simplify(stretch * depth)
     end = minimum(start + depth, product.terms_of(batch))
-    terms = Terms(start, simplify(end - start), depth, product.root.terms_together > 0)
+    least = 1 if product.root.terms_together else size.terms - (stretches - 1) * depth
+    terms = Terms(start, simplify(end - start), depth, least)
     copied = own.copied(partial(place, batch, stretch, number), into, of_group, terms, by_terms)
     body = loop_of(stretch, const(stretches, INDEX), copied)
     loop = For(group, ZERO, const(group.attribute[2], INDEX), body, parallel=True)

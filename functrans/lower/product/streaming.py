@@ -96,6 +96,7 @@ class _Streamed:
         self.share = self.batch.pop(share)
         extent = extent_of(stream.row)
         blocks = -(-extent // self.rows)
+        self.least = extent - (blocks - 1) * self.rows  # the rows of the last block
         self.turn = index("turn", -(-blocks // self.shares))
         self.turns = simplify(idiv(blocks + (self.shares - 1) - self.share, self.shares))
         start = simplify((self.turn * self.shares + self.share) * self.rows)
@@ -163,7 +164,7 @@ class _Streamed:
             if member.product is not None and member.is_sum:
                 own, among = self._block(member.product)
                 start, stop = self.bounds
-                terms = Terms(start, self.simplify(stop - start), self.rows)
+                terms = Terms(start, self.simplify(stop - start), self.rows, self.least)
                 before.append(member.product.zeros(own))
                 body.append(member.product.accumulated(own, terms, relocation, among))
                 if self.shares == 1:
