@@ -91,4 +91,6 @@ def take_host_for(monkeypatch, **changes):
     # which the host is asked for
     for name in {"vector_bytes", "registers", "library_sorts", "slow_division"} & {*changes}:
         monkeypatch.setattr(host, f"_{name}", lambda name=name: changes[name])
+    if "vector_bytes" in changes:
+        monkeypatch.setattr(host, "_whole_vectors", lambda: False)
     clear_caches()  # of programs for the machine before

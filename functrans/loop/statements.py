@@ -161,6 +161,9 @@ class Reduce:
     # the number of vectors (or rounds of a team) that the innermost loop fills, the last one
     # perhaps only in part; 0 if it is not known
     rounds: int = 0
+    # the number of terms by which the vectors that they are made of are prefetched; 0 if they are
+    # not
+    ahead: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,6 +110,11 @@ class Target:
         own = {**dict(self.thresholds), **{type(each): each for each in records}}
         return replace(self, thresholds=tuple(own.items()))
 
+    def by_default(self, *records: Any) -> Target:
+        """The machine with these records of thresholds, where it has none of its own."""
+        found = {**{type(each): each for each in records}, **dict(self.thresholds)}
+        return replace(self, thresholds=tuple(found.items()))
+
     @property
     def alignment(self) -> int:
         """The alignment of arrays, in bytes."""

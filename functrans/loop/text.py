@@ -184,8 +184,7 @@ class Printer:
 def _dealing(statement: For | Reduce) -> list[str]:
     marks = [f"{statement.lanes} lanes"] if statement.lanes > 1 else []
     marks += [f"{statement.rounds} rounds"] * (statement.rounds > 0)
-    ahead = statement.ahead if isinstance(statement, For) else 0
-    return marks + [f"fetches {ahead} ahead"] * (ahead > 0)
+    return marks + [f"fetches {statement.ahead} ahead"] * (statement.ahead > 0)
 
 
 def _corners(statement: MatrixMultiply, words: list[str]) -> Iterator[str]:

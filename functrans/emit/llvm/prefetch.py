@@ -16,6 +16,9 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Let, Reduce, Statement, Store
 
+LINE = 64
+"""The bytes of a cache line."""
+
 
 def fetch_results(ex: Expressions, body: Sequence[Statement]) -> None:
     """Prefetch the lines in which several sums will be stored, while they are added up."""
@@ -37,25 +40,39 @@ def fetch_results(ex: Expressions, body: Sequence[Statement]) -> None:
 
 def fetch_ahead(ex: Expressions, body: Sequence[Statement], loop: For) -> None:
     """Prefetch the vectors that the same statements will read in a later iteration of a loop."""
+    values = [each.value for each in body if isinstance(each, Store)]
+    for _, first in _vectors_ahead(ex, values, loop.index, loop.ahead):
+        _fetch(ex, first)
+
+
+def fetch_terms(ex: Expressions, statement: Reduce) -> None:
+    """Prefetch all lines of the vectors of which later terms of a reduction are made."""
+    if statement.ahead and ex.vector is not None:
+        index, _, _ = statement.loops[-1]
+        for node, first in _vectors_ahead(ex, statement.values, index, statement.ahead):
+            for byte in range(0, ex.vector.lanes * node.dtype.itemsize, LINE):
+                _fetch(ex, ex.writer.define(f"getelementptr i8, ptr {first}, i64 {byte}"))
+
+
+def _vectors_ahead(
+    ex: Expressions, values: Sequence[Scalar], index: Scalar, ahead: int
+) -> Iterator[tuple[Scalar, str]]:
+    """The contiguous vectors that values are made of, and their addresses iterations later."""
     vector = ex.vector
     assert vector is not None
-    later = {loop.index: loop.index + as_index(loop.ahead)}
-    for node in _read(body):
+    later = {index: index + as_index(ahead)}
+    for node in postorder(values):
+        if node.op != "load":
+            continue
         at = place(node.attribute, node.args)
         found = postorder([at])
         if (
             vector.factors.of_element(node.attribute, node.args) == 1
-            and loop.index in found
+            and index in found
             and not any(map(stays, found))
         ):
             (then,) = Simplifier().substitute([at], later)
-            _fetch(ex, ex.pointer(node.attribute, ex.value(then, base=True)))
-
-
-def _read(body: Sequence[Statement]) -> Iterator[Scalar]:
-    """The elements that the values of stores are made of."""
-    values = [each.value for each in body if isinstance(each, Store)]
-    return (node for node in postorder(values) if node.op == "load")
+            yield node, ex.pointer(node.attribute, ex.value(then, base=True))
 
 
 def _fetch(ex: Expressions, line: str) -> None:

@@ -25,7 +25,7 @@ from functrans.emit.llvm.parts import (
     is_in_parts,
     largest_element,
 )
-from functrans.emit.llvm.prefetch import fetch_ahead, fetch_results
+from functrans.emit.llvm.prefetch import fetch_ahead, fetch_results, fetch_terms
 from functrans.emit.llvm.search import search, sought
 from functrans.emit.llvm.slots import Slot, new_slot, set_slot
 from functrans.emit.llvm.store import store
@@ -418,6 +418,7 @@ class Statements:
                     self._accumulate(statement, slots)
         elif ex.vector is not None or lanes == 1:
             for _ in rounds(ex, self._loop, statement, bounds):
+                fetch_terms(ex, statement)
                 self._accumulate(statement, slots)
         else:
             for base, mask in self._blocks(*bounds, statement, lanes):

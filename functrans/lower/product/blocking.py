@@ -19,7 +19,7 @@ from functrans.loop.linear_places import stride_of
 from functrans.loop.target import Target
 from functrans.lower.product.limits import Blocking, Extents, extents_of
 from functrans.lower.product.packing import gaps, is_dense
-from functrans.lower.product.tiles import height_of, tile_of, tile_of_vectors
+from functrans.lower.product.tiles import height_of, limits_of, tile_of, tile_of_vectors
 from functrans.lower.select.root import Contraction
 from functrans.records import NamedTuple
 
@@ -66,7 +66,7 @@ def blocks_of(
     is_alone: bool = False,  # whether no other operations are fused with the product
 ) -> Blocks:
     """The sizes of tiles, panels and blocks of a product."""
-    limits, size = target[Blocking], extents_of(root)
+    limits, size = limits_of(root, target), extents_of(root)
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
     if _is_thin(root, target):
@@ -268,9 +268,10 @@ def _terms_of_wholes(
     terms = room // (columns if is_dense(left, counter) else rows + columns)
     fits = terms >= limits.fewest_of_wholes
     enough = min(limits.terms_in_arena, size.terms)
-    are_few = terms < enough and rows * columns * itemsize > limits.few_sums
+    near = limits.few_sums if has_few_registers else limits.most_near_sums
+    are_few = terms < enough and rows * columns * itemsize > near
     # a strided left operand would otherwise be packed as a whole
-    is_profitable = has_few_registers and are_few and (fits or _is_strided(root))
+    is_profitable = are_few and (fits or _is_strided(root))
     if is_profitable and size.batch <= limits.fewest_blocks:
         return enough, True
     return (terms if fits else 0), False

@@ -279,7 +279,10 @@ class Product(Storage):
         around = self._tile(block, tile, panel)
         found, some = self.bands.terms(self._number(block), around, terms, self.simplify)
         lets = (*lets, *found)
-        fold = Reduce(sums, ("add",) * len(sums), products, ((term, *some),))
+        # a panel that the nearest cache holds is there already when the second tile reads it
+        is_far = terms.most * blocks.width * self.dtype.itemsize > self.limits.panel_bytes
+        ahead = self.limits.terms_ahead if is_far else 0
+        fold = Reduce(sums, ("add",) * len(sums), products, ((term, *some),), ahead=ahead)
         column = self._column(block, panel) + lane
         stores = [
             Store(*self._into(block, self.simplify(first + row), column), total, op)

@@ -95,6 +95,11 @@ class Blocking(NamedTuple):
     """The time of adding up the lanes of such a vector, in terms of a vector."""
     half_vector: float = 0.55
     """The time of a vector of half the lanes, or fewer, with AVX-512, in vectors."""
+    half_part: float = 0.5
+    """The same for the last vector in a row of a tile that has several."""
+    terms_ahead: int = 0
+    """The terms by which a packed panel that exceeds the nearest cache is prefetched; 0 if it is
+    not."""
     thin_rows: int = 240
     """Rows of a block of such a product."""
     few_registers: int = 16
@@ -134,6 +139,8 @@ class Blocking(NamedTuple):
     has no room for them: large sums are added to less often."""
     few_sums: int = 3 << 16
     """The most bytes of sums that are added to more often: a second-level cache holds them."""
+    most_near_sums: int = 1 << 62
+    """The same with AVX-512."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block of all rows that packs both operands."""
     fewest_of_wholes: int = 16
@@ -144,6 +151,11 @@ class Blocking(NamedTuple):
     """Vectors of sums in a tile that hide the latency of an addition."""
     missing_sum: float = 0.025
     """The cost of each vector that is missing from these, as a part of the time of a tile."""
+    storing_terms: int = 31
+    """With at most so many terms, most of a tile's time is that of storing it, and tiles have the
+    sums of `Blocking` on each machine."""
+    transposed_rows: int = 8
+    """The same for a product of so many rows whose panels are transposed while they are packed."""
     single_vector: float = 1.15
     """The cost of a column in tiles of one vector, relative to tiles of two."""
     lone_vector: float = 1.8
@@ -165,6 +177,24 @@ class Blocking(NamedTuple):
     """The time of a quarter of a vector for which four terms are added at once, in vectors."""
     sums_together: int = 18
     """The most vectors of sums of such a tile; with more, some are spilled."""
+
+
+WHOLE_VECTORS = Blocking(
+    half_vector=1.0,
+    half_part=1.0,
+    quarter_vector=0.6,
+    terms_ahead=8,
+    terms_in_arena=256,
+    most_near_sums=3 << 18,
+    enough_sums=24,
+    missing_sum=0.008,
+)
+"""Thresholds of cores that multiply two whole vectors of 64 bytes in each cycle, such as Intel's.
+
+Half a vector takes as long as a whole one. Panels come from the second-level cache, whose latency
+is not hidden without prefetching; larger tiles read them less often. Sums that are beyond that
+cache, of two megabytes, are added to less often.
+"""
 
 
 class Extents(NamedTuple):

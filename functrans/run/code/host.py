@@ -19,6 +19,8 @@ _registers = lazy("functrans.run.code.native:registers")
 _library_sorts = lazy("functrans.run.code.native:library_sorts")
 _slow_division = lazy("functrans.run.code.native:slow_division")
 _usual = lazy("functrans.loop.target:CPU")
+_whole_vectors = lazy("functrans.run.code.native:whole_vectors")
+_products_of_whole_vectors = lazy("functrans.lower.product.limits:WHOLE_VECTORS")
 
 
 def kind() -> Target:
@@ -28,13 +30,14 @@ def kind() -> Target:
 
 def target() -> Target:
     """The target of this machine."""
-    return replace(
+    found = replace(
         kind(),
         vector_bytes=_vector_bytes(),
         registers=_registers(),
         library_sorts=False,
         slow_division=_slow_division(),
     )
+    return found.by_default(_products_of_whole_vectors.resolve()) if _whole_vectors() else found
 
 
 def of_program() -> Target:

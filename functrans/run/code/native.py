@@ -45,6 +45,11 @@ def library_sorts() -> bool:
 
 def slow_division() -> bool:
     """Whether dividing vectors is slow: Intel's CPUs take 16 cycles for one of 64 bytes."""
+    return whole_vectors()
+
+
+def whole_vectors() -> bool:
+    """Whether a core computes whole vectors of 64 bytes, as Intel's do, and not halves of them."""
     wide = machine.current().vector_bytes == 64
     return wide and not machine.host().cpu.startswith("znver")
 

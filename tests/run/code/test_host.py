@@ -4,6 +4,7 @@ import numpy as np
 
 from functrans import clear_caches, jit, trace
 from functrans.loop.target import CPU
+from functrans.lower.product.limits import WHOLE_VECTORS, Blocking
 from functrans.run.call import on_disk
 from functrans.run.code import host, native
 from tests.targets import take_host_for, target
@@ -13,7 +14,15 @@ def test_the_host_is_a_cpu_with_vectors_of_its_own():
     assert host.kind() is CPU
     names = ("vector_bytes", "registers", "slow_division")
     own = {name: getattr(native, name)() for name in names}
-    assert host.target() == target(**own)
+    products = WHOLE_VECTORS if native.whole_vectors() else Blocking()
+    assert host.target().having(Blocking()) == target(**own).having(Blocking())
+    assert host.target()[Blocking] == products
+
+
+def test_thresholds_of_a_test_prevail_over_those_of_the_host(monkeypatch):
+    take_host_for(monkeypatch, blocking={"rows": 24})
+    monkeypatch.setattr(host, "_whole_vectors", lambda: True)
+    assert host.target()[Blocking].rows == 24
 
 
 def test_programs_are_planned_for_the_host(monkeypatch):

@@ -1,0 +1,81 @@
+"""Products on cores that multiply two whole vectors of 64 bytes in each cycle."""
+
+import numpy as np
+import pytest
+
+from functrans import config, jit
+from functrans.loop.target import CPU
+from functrans.lower.product.blocking import blocks_of
+from functrans.lower.product.limits import WHOLE_VECTORS
+from tests.lower.product.test_blocking import of_loads, parts
+from tests.targets import take_host_for
+
+WHOLE = CPU.having(WHOLE_VECTORS)
+RNG = np.random.default_rng(0)
+
+
+def tile(*size, target):
+    found = blocks_of(of_loads(*size), target, False, is_alone=True)
+    return found.height, found.width
+
+
+def test_half_a_vector_takes_as_long_as_a_whole_one():
+    assert tile(724, 1774, 1478, target=CPU) == (4, 40)
+    assert tile(724, 1774, 1478, target=WHOLE) == (8, 48)
+
+
+def test_tiles_have_as_many_sums_as_registers_hold():
+    assert tile(512, 512, 512, target=CPU) == (8, 32)
+    assert tile(512, 512, 512, target=WHOLE) == (12, 32)
+
+
+def test_of_few_terms_most_of_the_time_is_that_of_storing():
+    assert tile(76, 2, 1035, target=CPU) == tile(76, 2, 1035, target=WHOLE)
+
+
+def test_sums_beyond_the_cache_are_added_to_less_often():
+    found = parts(8, 600, 1000, 600, WHOLE)
+    assert found.packs and found.in_arena and 128 <= found.depth <= 256
+    assert not parts(8, 400, 1000, 400, WHOLE).in_arena
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    take_host_for(monkeypatch, vector_bytes=64, registers=32, blocking=WHOLE_VECTORS._asdict())
+    monkeypatch.setattr(config, "cache", False)
+
+
+def test_a_panel_that_exceeds_the_nearest_cache_is_prefetched(whole):
+    def fetches(*size):
+        rows, terms, columns = size
+        given = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
+        return jit(lambda x, y: x @ y).lower(*given).llvm().count("call void @llvm.prefetch")
+
+    assert fetches(300, 700, 320) == 2  # lines of two vectors
+    assert fetches(300, 100, 320) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns"),
+    [
+        (300, 700, 220),
+        (29, 2000, 300),
+        (37, 6, 676),
+        (5, 900, 130),
+        (300, 300, 20),
+        (520, 4200, 400),
+    ],
+)
+@pytest.mark.parametrize("sides", ["plain", "left", "right"])
+def test_sums_are_exact(whole, dtype, rows, terms, columns, sides):
+    """Small integers: each order of additions gives the same."""
+    x = RNG.integers(-9, 9, (rows, terms)).astype(dtype)
+    y = RNG.integers(-9, 9, (terms, columns)).astype(dtype)
+    x = np.ascontiguousarray(x.T) if sides == "left" else x
+    y = np.ascontiguousarray(y.T) if sides == "right" else y
+
+    def product(x, y):
+        return (x.T if sides == "left" else x) @ (y.T if sides == "right" else y)
+
+    np.testing.assert_array_equal(jit(product)(x, y), product(x, y))
