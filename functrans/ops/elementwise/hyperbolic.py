@@ -45,10 +45,18 @@ def _moved(x: Any, by: int) -> Any:
     return complex_p(real(x) + by, imag(x)) if is_complex(x.dtype) else x + by
 
 
+# 1 - x * x would lose half of the digits near 1, and the slope of the product those of a small x
+one_less_square: Primitive = elementwise(
+    "one_less_square", numpy=lambda x: (1 - x) * (1 + x), scalar=lambda x: (1 - x) * (1 + x),
+    jvp=lambda x, out, dx: dx * (-2 * x),
+    promotion=floating, samples=reals(-0.9, 0.9),
+)  # fmt: skip
+
+
 def root_beside_one(x: Any) -> Any:
-    """The root of ``1 - x**2``, which would lose half of the digits near 1."""
+    """The root of ``1 - x**2``."""
     if not is_complex(x.dtype):
-        return sqrt((1 - x) * (1 + x))
+        return sqrt(one_less_square(x))
     return sqrt(-_moved(x, -1)) * sqrt(_moved(x, 1))
 
 
@@ -77,7 +85,7 @@ arccosh: Primitive = analytic(
 
 def over_one_less_square(dx: Any, x: Any) -> Any:
     """``dx / (1 - x**2)``, without the square of a large complex number."""
-    return dx / (1 - x) / (1 + x) if is_complex(x.dtype) else dx / ((1 - x) * (1 + x))
+    return dx / (1 - x) / (1 + x) if is_complex(x.dtype) else dx / one_less_square(x)
 
 
 arctanh = analytic(

@@ -66,6 +66,9 @@ class SparseMethods:
     nnz = size = property(lambda self: len(self._structure.indices))
     format = property(lambda self: self._kind)
     T = property(lambda self: self.transpose())
+    real = property(lambda self: self._with(self._values.real))
+    imag = property(lambda self: self._with(self._values.imag))
+    has_sorted_indices = has_canonical_format = True
 
     def _in_order(self) -> Any:
         """The values in the order of the format; of many matrices, if `vmap` has computed them."""
@@ -136,6 +139,9 @@ class SparseMethods:
 
     def __abs__(self) -> SparseMatrix:
         return self._with(abs(self._values))
+
+    def __round__(self, ndigits: int = 0) -> SparseMatrix:
+        return self._with(np.round(self._values, ndigits))
 
     def power(self, n: Any, dtype: Any = None) -> SparseMatrix:
         if known(np.asarray(n)) == 0:
@@ -335,6 +341,10 @@ for _name in (
 
 for _name in "eq ge gt le lt ne setitem iadd isub imul itruediv len iter bool".split():
     setattr(SparseMethods, f"__{_name}__", _refused(f"__{_name}__"))
+
+for _name in "data indices indptr row col coords".split():
+    _read_only = getattr(SparseMethods, _name)
+    setattr(SparseMethods, _name, _read_only.setter(_refused(f"A.{_name} = ...")))
 
 
 class SparseMatrix(SparseMethods):

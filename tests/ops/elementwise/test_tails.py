@@ -114,3 +114,12 @@ def test_slopes_of_large_complex_numbers_and_beside_poles(function, slope, how):
     np.testing.assert_allclose(given(z), expected, rtol=1e-13, atol=1e-310)
     infinite = given(np.array([complex(np.inf, 1), complex(-2, np.inf), 1e308 * (1 - 1j)]))
     np.testing.assert_allclose(infinite, np.zeros(3), atol=1e-300)
+
+
+@pytest.mark.parametrize("x", [1e-20, -3e-9, 0.3, 1 - 1e-12])
+@pytest.mark.parametrize("function", ["arcsin", "arccos", "arctanh"])
+def test_curvatures_of_inverses_near_0_and_1(function, x):
+    exact = {"arcsin": mp.asin, "arccos": mp.acos, "arctanh": mp.atanh}[function]
+    with mp.workdps(80):
+        expected = float(mp.diff(exact, mp.mpf(x), 2, h=mp.mpf(10) ** -35))
+    assert derivative(getattr(np, function), 2)(x) == pytest.approx(expected, rel=1e-14, abs=0)

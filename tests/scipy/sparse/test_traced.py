@@ -268,6 +268,34 @@ def test_what_needs_the_values_is_refused(name, move):
         grad(f)(v0)
 
 
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
+def test_attributes_that_scipy_computes(cls, move):
+    """They were methods that refuse, and so taken for true."""
+
+    def f(v):
+        a = move(cls((v * (1 + 2j), (r, c)), shape=(3, 3)))
+        return a.real.toarray(), a.imag.toarray(), round(a, 1).toarray()
+
+    for found, expected in zip(jit(f)(v0), f(v0), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["has_canonical_format", "has_sorted_indices"])
+@pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
+def test_entries_are_sorted_and_without_duplicates(name, move):
+    seen = []
+    grad(lambda v: seen.append(getattr(move(made(sp.csr_array, v)), name)) or v[0])(v0)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("name", ["data", "indices", "coords"])
+@pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
+def test_parts_are_not_replaced(name, move):
+    with pytest.raises(UnsupportedNumPyError, match=rf"'A.{name} = ...' is not supported for"):
+        jit(lambda v: setattr(move(made(sp.csr_array, v)), name, v))(v0)
+
+
 @pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
 def test_matrices_are_not_compared(move):
     with pytest.raises(UnsupportedNumPyError, match="'__eq__' is not supported"):

@@ -16,7 +16,7 @@ from typing import Any
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.define import OperandRule
 from functrans.ops.elementwise.choice import masked
-from functrans.ops.elementwise.compare import equal, greater, greater_equal
+from functrans.ops.elementwise.compare import equal, less, less_equal
 from functrans.ops.elementwise.rounding import floor, trunc
 from functrans.ops.elementwise.special.incomplete import (
     beta_by_a,
@@ -55,7 +55,7 @@ def _counted(rules: Sequence[Any]) -> list[OperandRule]:
     """The rules of a number of events; 0 where the probability of no event is already larger."""
 
     def rule(inner: Any) -> Any:
-        return lambda *given: masked(greater(given[-2], 0), inner(*given))
+        return lambda *given: masked(~less_equal(given[-2], 0), inner(*given))
 
     return list(map(rule, rules))
 
@@ -78,7 +78,7 @@ def _binomial_density(k: Any, n: Any, p: Any) -> Any:
     """Minus the slope of `bdtr` in ``p``. SciPy rounds the counts to these integers."""
     # at 1 - p the digits of a small p would be lost
     steep = beta_density(floor(k) + 1, trunc(n) - floor(k), p)
-    return masked(greater_equal(k, 0) & ~equal(trunc(n), floor(k)), steep)
+    return masked(~less(k, 0) & ~equal(trunc(n), floor(k)), steep)
 
 
 bdtr: Primitive = ordered("bdtr", _BINOMIAL, COUNT, COUNT, negative(_binomial_density), counts=(1,))

@@ -19,7 +19,7 @@ import numpy as np
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.lazily import lazy
 from functrans.ops.elementwise.choice import absolute, masked, maximum, select, sign
-from functrans.ops.elementwise.compare import equal, greater, less
+from functrans.ops.elementwise.compare import equal, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import hypot, power, sqrt
 from functrans.ops.elementwise.special.entropy import xlogy
@@ -259,7 +259,7 @@ chndtrcix: Primitive = computed(
 
 def _inside(p: Any, slope: Any) -> Any:
     """The slope of a distribution function; it is 0 outside of the support."""
-    return masked(greater(p, 0) & less(p, 1), slope)
+    return masked(~(less_equal(p, 0) | greater_equal(p, 1)), slope)
 
 
 def _tukey_slope(lmbda: Any, p: Any) -> Any:

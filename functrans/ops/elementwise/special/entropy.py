@@ -19,7 +19,7 @@ from functrans.ops.elementwise.choice import (
     select,
     sign,
 )
-from functrans.ops.elementwise.compare import equal, greater, greater_equal, less
+from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import log_of_base, power, power_less_one, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
@@ -51,7 +51,7 @@ xlog1py: Primitive = special(
     scalar=_xlog1py,
 )  # fmt: skip
 
-# -- entropies: outside of their domain they are constant and infinite -----------------------------
+# -- entropies: outside of their domain, where no NaN is, they are constant and infinite -----------
 
 
 def _entr(x: Scalar) -> Scalar:
@@ -60,26 +60,26 @@ def _entr(x: Scalar) -> Scalar:
 
 
 entr: Primitive = special(
-    "entr", reals(0.1, 3), lambda x: masked(greater_equal(x, 0), -log(maximum(x, 0)) - 1),
+    "entr", reals(0.1, 3), lambda x: masked(~less(x, 0), -log(maximum(x, 0)) - 1),
     scalar=_entr,
 )  # fmt: skip
 
 
 def _log_ratio(x: Any, y: Any) -> Any:
     """``log(x / y)``, with no cancellation where they are close."""
-    inside = greater(x, 0) & greater(y, 0)
+    inside = ~(less_equal(x, 0) | less_equal(y, 0))
     near = rel_entr(x, y) / select(inside, x, 1)
-    at_zero = equal(x, 0) & greater(y, 0)
+    at_zero = equal(x, 0) & ~less_equal(y, 0)
     return select(inside, near, select(at_zero, -float("inf"), 0))
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    inside = greater_equal(x, 0) & greater(y, 0)
+    inside = _inside(x, y)
     return masked(inside, x / select(inside, y, 1))
 
 
 def _inside(x: Any, y: Any) -> Any:
-    return greater_equal(x, 0) & greater(y, 0)
+    return ~(less(x, 0) | less_equal(y, 0))
 
 
 def _excess(x: Any, y: Any) -> Any:
@@ -116,8 +116,8 @@ def _huber(delta: Scalar, r: Scalar) -> Scalar:
 
 huber: Primitive = special(
     "huber", [reals(1, 2), reals(-3, 3)],
-    lambda delta, r: masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
-    lambda delta, r: masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta)),
+    lambda delta, r: masked(~less(delta, 0), maximum(absolute(r) - delta, 0)),
+    lambda delta, r: masked(~less(delta, 0), maximum(minimum(r, delta), -delta)),
     scalar=_huber,
 )  # fmt: skip
 
@@ -148,8 +148,8 @@ def _pseudo_huber_by_residual(delta: Any, r: Any) -> Any:
 
 pseudo_huber: Primitive = special(
     "pseudo_huber", [reals(1, 2), reals(-3, 3)],
-    lambda delta, r: masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
-    lambda delta, r: masked(greater(delta, 0), _pseudo_huber_by_residual(delta, r)),
+    lambda delta, r: masked(~less_equal(delta, 0), _pseudo_huber_by_width(delta, r)),
+    lambda delta, r: masked(~less_equal(delta, 0), _pseudo_huber_by_residual(delta, r)),
     scalar=vecmath.pseudo_huber,
 )  # fmt: skip
 

@@ -278,3 +278,23 @@ def test_derivatives_of_struve_at_0(name):
     function = getattr(special, name)
     first = grad(lambda x: function(0.0, x))
     assert [first(0.0), grad(first)(0.0)] == pytest.approx([2 / math.pi, 0], rel=1e-12)
+
+
+AT_NAN = [
+    ("entr", (0.7,)), ("rel_entr", (0.7, 0.6)), ("kl_div", (0.7, 0.6)), ("tklmbda", (0.7, 0.6)),
+    ("pdtrik", (0.4, 3.0)), ("bdtrik", (0.6, 8.0, 0.4)), ("nbdtrik", (0.6, 4.0, 0.4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "operands"),
+    [
+        (name, i, (*operands[:i], math.nan, *operands[i + 1 :]))
+        for name, operands in AT_NAN
+        for i in range(len(operands))
+    ]
+    + [(name, i, (math.nan, 0.7)) for name in ("huber", "pseudo_huber") for i in range(2)],
+)
+def test_slopes_at_nan_are_nan(name, number, operands):
+    """NaN is not outside of the domain, where some of these are constant."""
+    assert math.isnan(slope(name, number, *operands))
