@@ -78,7 +78,8 @@ def _read_after_stores(body: Iterable[Statement]) -> set[Buffer]:
     """The buffers that may be read after an iteration of the body stored to them."""
     written, found = set[Buffer](), set[Buffer]()
     for each in body:
-        found |= written & loaded([each])
+        if written:
+            found |= written & loaded([each])
         written |= (stores := stored([each]))
         if bodies(each):
             found |= stores
