@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from os.path import exists, join
 from sys import modules as _loaded
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -93,7 +94,8 @@ def namespace(
             # Python calls `__getattr__` for submodules in an import statement, too
             return import_module(f"{package}.{name}")
         if name not in home:
-            meant = None if name.startswith("_") else _nearest(name, names)
+            hidden = name.startswith("_") or is_module(package, name)
+            meant = None if hidden else _nearest(name, names)
             also = f"; the nearest that it has is {meant}" if meant else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{also}", name=name)
         with importing:
@@ -103,6 +105,16 @@ def namespace(
         return found
 
     return getattr_, lambda: names
+
+
+def is_module(package: str, name: str) -> bool:
+    """Whether a name is that of a file of a package.
+
+    ``from package import file`` asks the package for it before it is imported, and needs no
+    suggestions, for which hundreds of names are compared.
+    """
+    files = f"{name}.py", join(name, "__init__.py")
+    return any(exists(join(folder, each)) for folder in _loaded[package].__path__ for each in files)
 
 
 class Catalogue(dict[K, V]):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import functrans
-from functrans import lax, random
+from functrans import lax, random, spelling
 from functrans import numpy as fnp
 from functrans.lazily import Catalogue
 from functrans.numpy.tables import NAMES
@@ -239,3 +239,15 @@ before = "functrans.numpy.padding" in sys.modules
 print(before, pad([1], 1), "functrans.numpy.padding" in sys.modules)
 """
     assert run(script) == "False [0 1 0] True"
+
+
+@pytest.mark.parametrize(("package", "module"), [(fnp, "scalar_math"), (random, "checks")])
+def test_an_import_of_a_module_compares_no_names(package, module, monkeypatch):
+    """It asks the package for the module as an attribute first."""
+    compared = []
+    monkeypatch.setattr(spelling, "get_close_matches", lambda *args, **_: compared.append(args))
+    monkeypatch.delattr(package, module, raising=False)
+    assert not hasattr(package, module)
+    assert not compared
+    assert not hasattr(package, module + "s")
+    assert compared

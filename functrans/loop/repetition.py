@@ -17,8 +17,11 @@ from functrans.loop.statements import Buffer, For, If, Statement, While
 from functrans.loop.walk import assigned, bodies, declared, expressions, loops_of, walk
 from functrans.records import NamedTuple
 
-FEWEST = 48
+FEWEST = 24
 """The fewest nodes of a loop that becomes a procedure."""
+
+FEWEST_SAVED = 48
+"""The fewest nodes of its other uses, which are not compiled again."""
 
 
 class Use(NamedTuple):
@@ -50,10 +53,11 @@ def repeated(body: Sequence[Statement]) -> dict[For, Use]:
     while waiting:
         # equal loops have as many statements, and those inside of a loop have fewer
         for similar in _grouped(waiting.pop(max(waiting)), _size):
-            if len(similar) > 1 and _size(similar[0]) < FEWEST:
+            size = _size(similar[0]) if len(similar) > 1 else FEWEST
+            if size < FEWEST:
                 continue
             for equal in _grouped(similar, form):
-                if len(equal) > 1:
+                if size * (len(equal) - 1) >= FEWEST_SAVED:
                     found |= {loop: _use(equal[0], loop, patterns[loop]) for loop in equal}
                 if equal[0].lanes == 1:
                     enter(equal[0].body)

@@ -16,6 +16,7 @@ from typing import Any as _Any
 
 import numpy as _np
 
+from functrans.lazily import is_module as _is_module
 from functrans.lazily import lazy as _lazy
 from functrans.lazily import namespace as _namespace
 from functrans.numpy.tables import HOME as _HOME
@@ -75,7 +76,8 @@ def __getattr__(name: str) -> _Any:
     try:
         return getattr(_np, name)
     except AttributeError as error:
-        close = "" if "removed" in str(error) else _nearest(name, __all__)
+        no_other = "removed" in str(error) or _is_module(__name__, name)
+        close = "" if no_other else _nearest(name, __all__)
         also = f"; the nearest that it has is {close}" if close else ""
         message = str(error).replace("'numpy'", "'functrans.numpy'")
         raise AttributeError(message + also, name=name) from None

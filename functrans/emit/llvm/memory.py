@@ -321,7 +321,7 @@ class Memory:
         assert vector is not None
         if vector.lanes & (vector.lanes - 1):
             return  # such vectors are not transposed by halves
-        vector.together = neighbours(body, vector.factors, vector.lanes, self.changing)
+        vector.together = neighbours(body, vector.factors, vector.lanes)
 
     def _load_transposed(self, node: Scalar, together: Neighbours, vector: Vector) -> Value:
         """Load a vector of adjacent elements for each lane, and transpose these vectors."""

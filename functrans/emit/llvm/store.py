@@ -100,9 +100,14 @@ def _step(ex: Expressions, first: str, stride: int, target: Buffer, value: Value
         places = ex.places(target, first, stride, value.lanes)
         _scatter(ex, places, target, value)
         return
-    ref = ex.to_memory(value, target.dtype)
-    kind, element = memory_type(target.dtype, value.lanes), memory_type(target.dtype)
-    for lane in range(value.lanes):
+    ref, lanes = ex.to_memory(value, target.dtype), value.lanes
+    kind, element = memory_type(target.dtype, lanes), memory_type(target.dtype)
+    if stride == -1 and lanes > 1:
+        turned = ex.writer.chosen((ref, ref), kind, range(lanes - 1, -1, -1))
+        last = ex.writer.define(f"getelementptr {element}, ptr {first}, i64 {1 - lanes}")
+        ex.writer.line(f"store {kind} {turned}, ptr {last}, align {target.dtype.itemsize}")
+        return
+    for lane in range(lanes):
         one = ex.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
         place = ex.writer.define(f"getelementptr {element}, ptr {first}, i64 {stride * lane}")
         ex.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")

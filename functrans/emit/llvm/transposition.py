@@ -8,7 +8,7 @@ the same element of all rows.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from functrans.emit.llvm.text import Writer
@@ -17,7 +17,15 @@ from functrans.loop.nodes import as_index, linear
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store
-from functrans.loop.walk import always_loaded, assigned, declared, expressions
+from functrans.loop.walk import (
+    always_loaded,
+    assigned,
+    bodies,
+    declared,
+    expressions,
+    loaded,
+    stored,
+)
 from functrans.records import NamedTuple
 
 FEWEST = 2
@@ -35,13 +43,13 @@ class Neighbours(NamedTuple):
 
 
 def neighbours(
-    body: Sequence[Statement], factors: Coefficients, lanes: int, changing: Container[Buffer]
+    body: Sequence[Statement], factors: Coefficients, lanes: int
 ) -> dict[Scalar, Neighbours]:
     """For loads in the body of a vector loop, the groups with which they are executed.
 
-    Only for loads that are executed unconditionally, from buffers that do not change.
+    Only for loads that are executed unconditionally, and before all stores to their buffer.
     """
-    simplify = Simplifier()
+    simplify, changing = Simplifier(), _read_after_stores(body)
     # values computed inside may differ between lanes, or be assigned
     own = {*declared(body), *assigned(body)}
     factors = Coefficients(factors.index, {*factors.varying, *own})
@@ -63,6 +71,18 @@ def neighbours(
                 together = Neighbours(loads, step)
                 for node in together.loads:
                     found.setdefault(node, together)
+    return found
+
+
+def _read_after_stores(body: Iterable[Statement]) -> set[Buffer]:
+    """The buffers that may be read after an iteration of the body stored to them."""
+    written, found = set[Buffer](), set[Buffer]()
+    for each in body:
+        if written:
+            found |= written & loaded([each])
+        written |= (stores := stored([each]))
+        if bodies(each):
+            found |= stores
     return found
 
 

@@ -139,3 +139,19 @@ def test_rows_whose_distance_is_an_argument(count):
         expected[:, 1 : count + 1] = given.T
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(last, given[-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
+@pytest.mark.parametrize("extent", [32, 37])
+def test_stores_in_reverse_are_reversed_vectors(dtype, extent):
+    dtype = np.dtype(dtype)
+    x, y = (buffer(name, dtype, (extent,)) for name in "xy")
+    i, last = index("i", extent), const(extent - 1, INDEX)
+    body = (Store(y, (last - i,), load(x, (i,))),)
+    loop = For(i, ZERO, const(extent, INDEX), body, lanes=8, whole=extent % 8 == 0)
+    made = Kernel((x, y), 0, (loop,))
+    assert extent % 8 or "extractelement" not in emit(made)
+    given = (np.arange(extent) % 5).astype(dtype)
+    found = np.zeros(extent, dtype)
+    by_llvm(made, [given, found], [])
+    np.testing.assert_array_equal(found, given[::-1])

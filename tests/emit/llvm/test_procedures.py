@@ -34,6 +34,7 @@ X, Y, Z, W = (buffer(name, F8, (ZERO,)) for name in "xyzw")
 @pytest.fixture(autouse=True)
 def all_sizes(monkeypatch):
     monkeypatch.setattr(repetition, "FEWEST", 1)
+    monkeypatch.setattr(repetition, "FEWEST_SAVED", 1)
 
 
 def stores(target, source, *, stop=None, times=2.0, shift=0, lanes=1, twice=None):
@@ -88,6 +89,13 @@ def test_other_loops_stay_where_they_are(other):
 def test_short_loops_stay_where_they_are(monkeypatch):
     monkeypatch.setattr(repetition, "FEWEST", 48)
     assert procedures(in_steps(stores(Y, X), stores(W, Z))) == (0, 0)
+
+
+def test_loops_of_some_nodes_are_procedures_if_many_are_equal(monkeypatch):
+    one = stores(Y, X)
+    monkeypatch.setattr(repetition, "FEWEST_SAVED", 2 * repetition._size(one))
+    assert procedures(in_steps(one, stores(W, Z))) == (0, 0)
+    assert procedures(in_steps(one, stores(W, Z), stores(Y, Z))) == (1, 3)
 
 
 def test_loops_that_change_a_local_of_others_stay_where_they_are():

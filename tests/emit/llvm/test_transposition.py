@@ -108,6 +108,23 @@ def test_what_is_stored_to_is_read_again():
     np.testing.assert_array_equal(found.reshape(-1, 9), expected)
 
 
+def test_what_is_read_before_it_is_stored_to_is_loaded_together():
+    """The rows of a buffer are reversed in place."""
+    y = buffer("y", np.dtype(np.float64), (EXTENT, 8))
+    i = index("i", EXTENT)
+    names = tuple(local(np.dtype(np.float64)) for _ in range(8))
+    places = [(i, const(k, INDEX)) for k in range(8)]
+    take = Let(names, tuple(load(y, place) for place in places))
+    put = tuple(Store(y, place, name) for place, name in zip(places, names[::-1], strict=True))
+    loop = For(i, ZERO, const(EXTENT, INDEX), (take, *put), lanes=8, whole=True)
+    made = Kernel((y,), 0, (loop,))
+    assert loads(made) == (["<8 x double>"] * 8, 0)
+    given = np.random.default_rng(0).random((EXTENT, 8))
+    found = given.copy()
+    by_llvm(made, [found], [])
+    np.testing.assert_array_equal(found, given[:, ::-1])
+
+
 def test_a_place_that_is_assigned_to_is_read_again():
     """Half of the loads are behind an assignment to what their place is made of."""
     x = buffer("x", np.dtype(np.float64), (9 * EXTENT + 9,))

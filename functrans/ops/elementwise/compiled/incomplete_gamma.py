@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, where
+from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Assign, If, Let, While, local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.elementwise.compiled.operands import DOUBLE, Made, Statements, for_each
@@ -30,6 +31,9 @@ RESOLVED = 2.0**-56
 
 SHORT = 1.1
 """The largest argument whose power series has few terms."""
+
+OUTSIDE = 1.0
+"""The order for which something is computed where the function is a constant, or NaN."""
 
 WORK = 200
 """The estimated operations for one element."""
@@ -64,12 +68,25 @@ class Numbers:
     def gives(self, lower: Scalar, upper: Scalar) -> Assign:
         return Assign((self.lower, self.upper), (lower, upper))
 
-    def fronted(self) -> Statements:
+    def either(
+        self, order: Scalar, condition: Scalar, then: Statements, otherwise: Statements
+    ) -> Statements:
+        """A branch, or one side of it if a constant order decides which: the other is long."""
+        if order.op == "const":
+            orders = order, const(OUTSIDE, DOUBLE)
+            decided = {Simplifier().substitute([condition], {self.a: each})[0] for each in orders}
+            for outcome, side in ((TRUE, then), (FALSE, otherwise)):
+                if decided == {outcome}:
+                    return side
+        return (If(condition, then, otherwise),)
+
+    def fronted(self, order: Scalar) -> Statements:
         """Compute the prefactor of both functions."""
         small, large = (
             Assign((self.front,), (of(self.a, self.x),)) for of in (front_of_small, front_of_large)
         )
-        return (Let((self.front,), (const(0.0, DOUBLE),)), If(self.a < LARGE, (small,), (large,)))
+        start = Let((self.front,), (const(0.0, DOUBLE),))
+        return start, *self.either(order, self.a < LARGE, (small,), (large,))
 
     def series(self) -> Statements:
         """P as the prefactor times ``1 + x / (a + 1) (1 + x / (a + 2) (1 + ...))``."""
@@ -150,14 +167,15 @@ class Numbers:
         by_series = (*self.series(), If(self.is_small_complement(), self.complement()))
         by_fraction = (self.x > SHORT) & (self.x >= self.a)
         return (
-            Let((self.a, self.x), (where(inside, a, 1.0), where(inside, x, 1.0))),
+            Let((self.a, self.x), (where(inside, a, OUTSIDE), where(inside, x, 1.0))),
             Let((self.lower, self.upper), (zero, zero)),
-            *(self.fronted() if with_front else ()),
-            If(
+            *(self.fronted(a) if with_front else ()),
+            *self.either(
+                a,
                 is_uniform(self.a, self.x),
                 (self.gives(*uniform(self.a, self.x)),),
                 (
-                    *(() if with_front else self.fronted()),
+                    *(() if with_front else self.fronted(a)),
                     If(by_fraction, self.fraction(), by_series),
                 ),
             ),

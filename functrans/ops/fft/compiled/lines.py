@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.loop import walk
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
@@ -201,11 +202,16 @@ def stored(results: Iterable[Stored]) -> Body:
 
 
 def vector_loop(name: str, extent: int, lanes: int, body: Callable[[Scalar], Body]) -> Body:
-    """A vectorised loop of independent iterations."""
+    """A vectorised loop of independent iterations.
+
+    If it does not change what it reads, the last vector may overlap the one before it: a masked
+    copy of a butterfly takes as long to compile as the butterfly.
+    """
     if extent == 1:
         return body(ZERO)
     while lanes > extent:
         lanes //= 2
     i = index(name, extent)
-    stop = const(extent, INDEX)
-    return (For(i, ZERO, stop, body(i), lanes=lanes, whole=extent % lanes == 0),)
+    stop, inner, whole = const(extent, INDEX), body(i), extent % lanes == 0
+    repeatable = not whole and walk.loaded(inner).isdisjoint(walk.stored(inner))
+    return (For(i, ZERO, stop, inner, lanes=lanes, whole=whole, repeatable=repeatable),)

@@ -90,5 +90,10 @@ class Bitonic(NamedTuple):
         self, places: tuple[Scalar, ...], network: list[Comparison], stores: Stores
     ) -> Body:
         found, statements = through([self._read(place) for place in places], network)
-        stored = (stores(place, key) for place, key in zip(places, found, strict=True))
-        return (*statements, *(store for each in stored for store in each))
+        return (*statements, *by_words(stores, places, found))
+
+
+def by_words(stores: Stores, places: Sequence[Scalar], keys: Sequence[Words]) -> Body:
+    """Store several keys, word by word: stores to one buffer together, which are transposed."""
+    stored = [stores(place, key) for place, key in zip(places, keys, strict=True)]
+    return tuple(store for word in zip(*stored, strict=True) for store in word)

@@ -26,7 +26,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores
+from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores, by_words
 from functrans.ops.reductions.compiled.networks import sorting, through
 from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
@@ -255,8 +255,7 @@ def _run(
     """Sort a few keys in registers."""
     places = [simplify(start + number) for number in range(count)]
     found, statements = through([key(place) for place in places], sorting(count))
-    after = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
-    return (*statements, *after)
+    return (*statements, *by_words(stores, places, found))
 
 
 def out_of_order(
