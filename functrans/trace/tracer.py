@@ -417,7 +417,11 @@ class Tracer(Operators):
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise TypeError("len() of unsized object")
+            raise TypeError(
+                f"len() of unsized object{here()}: {self._owner.kind} traces a number "
+                'as a 0-d array, which hasattr(x, "__len__") takes for a sequence.\n'
+                "Ask whether np.ndim(x) is 0."
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:

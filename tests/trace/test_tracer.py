@@ -154,7 +154,7 @@ def test_a_tracer_is_like_an_array():
         assert len(list(x)) == 3 and "traced by jit" in repr(x)
         with pytest.raises(TypeError):
             hash(x)
-        with pytest.raises(TypeError, match="unsized"):
+        with pytest.raises(TypeError, match=r"unsized object at .*\n*.*np\.ndim\(x\) is 0"):
             len(x[0])
         with pytest.raises(TypeError, match="0-d"):
             iter(x[0])
