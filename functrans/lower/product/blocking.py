@@ -19,7 +19,7 @@ from functrans.loop.linear_places import stride_of
 from functrans.loop.target import Target
 from functrans.lower.product.limits import Blocking, Extents, extents_of
 from functrans.lower.product.packing import gaps, is_dense
-from functrans.lower.product.tiles import height_of, limits_of, tile_of, tile_of_vectors
+from functrans.lower.product.tiles import height_of, tile_of, tile_of_vectors
 from functrans.lower.select.root import Contraction
 from functrans.records import NamedTuple
 
@@ -66,7 +66,7 @@ def blocks_of(
     is_alone: bool = False,  # whether no other operations are fused with the product
 ) -> Blocks:
     """The sizes of tiles, panels and blocks of a product."""
-    limits, size = limits_of(root, target), extents_of(root)
+    limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
     if _is_thin(root, target):

@@ -151,11 +151,6 @@ class Blocking(NamedTuple):
     """Vectors of sums in a tile that hide the latency of an addition."""
     missing_sum: float = 0.025
     """The cost of each vector that is missing from these, as a part of the time of a tile."""
-    storing_terms: int = 31
-    """With at most so many terms, most of a tile's time is that of storing it, and tiles have the
-    sums of `Blocking` on each machine."""
-    transposed_rows: int = 8
-    """The same for a product of so many rows whose panels are transposed while they are packed."""
     single_vector: float = 1.15
     """The cost of a column in tiles of one vector, relative to tiles of two."""
     lone_vector: float = 1.8
@@ -186,14 +181,12 @@ WHOLE_VECTORS = Blocking(
     terms_ahead=8,
     terms_in_arena=256,
     most_near_sums=3 << 18,
-    enough_sums=24,
-    missing_sum=0.008,
 )
 """Thresholds of cores that multiply two whole vectors of 64 bytes in each cycle, such as Intel's.
 
-Half a vector takes as long as a whole one. Panels come from the second-level cache, whose latency
-is not hidden without prefetching; larger tiles read them less often. Sums that are beyond that
-cache, of two megabytes, are added to less often.
+Half a vector takes as long as a whole one. The latency of the second-level cache, from which long
+panels come, is not hidden without prefetching. Sums that exceed it, two megabytes, are added to
+less often.
 """
 
 

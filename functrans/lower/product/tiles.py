@@ -30,25 +30,9 @@ class Tile(NamedTuple):
     most: int
 
 
-def limits_of(root: Contraction, target: Target) -> Blocking:
-    """The thresholds of a machine for the tiles of a product."""
-    own, size, right, usual = target[Blocking], extents_of(root), root.factors[1], Blocking()
-    assert root.counter is not None
-    is_transposed = gaps(right, root.counter) <= gaps(right, root.sides[2][-1])
-    is_small = is_transposed and size.rows <= own.transposed_rows
-    if not is_small and size.terms > own.storing_terms:
-        return own
-    return own._replace(
-        half_part=usual.half_part,
-        quarter_vector=usual.quarter_vector,
-        enough_sums=usual.enough_sums,
-        missing_sum=usual.missing_sum,
-    )
-
-
 def tile_of(root: Contraction, target: Target, in_vectors: bool, is_alone: bool) -> Tile:
     """The tile of a product, which is ``alone`` if no operations are fused with it."""
-    size, limits = extents_of(root), limits_of(root, target)
+    size, limits = extents_of(root), target[Blocking]
     itemsize = root.target.dtype.itemsize
     lanes = target.lanes(itemsize)
     has_many = target.registers > limits.few_registers and lanes >= 8
@@ -86,17 +70,19 @@ def _candidates(
     root: Contraction, target: Target, in_vectors: bool
 ) -> Iterator[tuple[float, Tile]]:
     """Tiles of whole vectors and perhaps a part of one, and the estimated time of a product."""
-    size, limits = extents_of(root), limits_of(root, target)
+    size, limits = extents_of(root), target[Blocking]
     itemsize = root.target.dtype.itemsize
     lanes, counter = target.lanes(itemsize), root.counter
     assert counter is not None
     left, right = map(_sources, root.factors)
     together = gaps(root.factors[0], counter) == 0
-    is_aligned = size.terms < limits.shortest_unaligned and size.columns % (lanes // 2) == 0
-    quarter = limits.quarter_vector if together else limits.half_part
+    is_short = size.terms < limits.shortest_unaligned  # storing takes much of the time
+    is_aligned = is_short and size.columns % (lanes // 2) == 0
+    half = 0.5 if is_short else limits.half_part
+    quarter = limits.quarter_vector if together else half
     fewest = min(size.rows, limits.rows_of_copies if in_vectors else limits.fewest_rows)
     for whole in range(1, limits.widest + 1):
-        for part, time in (0, 0.0), (lanes // 4, quarter), (lanes // 2, limits.half_part):
+        for part, time in (0, 0.0), (lanes // 4, quarter), (lanes // 2, half):
             width, vectors = whole * lanes + part, whole + (part > 0)
             most = _most_rows(target, vectors)
             if together and part == lanes // 4:
