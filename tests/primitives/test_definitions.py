@@ -121,7 +121,7 @@ def test_no_slot_is_missing(primitive):
 
 
 # What is done number by number, and for complex numbers by NumPy in compiled programs.
-NOT_IN_PARTS = {"one_less_square": "used of real numbers only", "sinc_derivative": "rare"}
+NOT_IN_PARTS = {"sinc_derivative": "rare"}
 
 
 def test_what_takes_complex_numbers_has_a_form_in_parts():

@@ -15,7 +15,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.errors import DtypeError
 from functrans.ir.on_device import OnDevice
-from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
+from functrans.ir.types import aval_of, describe, is_bfloat16, is_complex, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
 from functrans.subclasses import PLAIN
@@ -196,6 +196,14 @@ def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """All operands in their common dtype, or in float64 if that is an integer or bool."""
     dtype = result_type(keys)
     return (dtype if is_inexact(dtype) else np.dtype(np.float64),) * len(keys)
+
+
+def real_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """All operands in their common dtype, or in float64 if that is an integer; none is complex."""
+    dtypes = floating(keys)
+    if is_complex(dtypes[0]):
+        raise DtypeError("an operation of real numbers is not defined for complex ones")
+    return dtypes
 
 
 def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from functrans.errors import DtypeError
-from functrans.ir.types import is_complex
 from functrans.loop import scalar
-from functrans.ops.arrays.promotion import DtypeKey, floating
+from functrans.ops.arrays.promotion import real_floats
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import reals
-
-
-def real_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """All operands in their common dtype, or in float64 if that is an integer; none is complex."""
-    dtypes = floating(keys)
-    if is_complex(dtypes[0]):
-        raise DtypeError("a rounded product or quantile is not defined for complex numbers")
-    return dtypes
-
 
 fma = elementwise(
     "fma", numpy=scalar.OPERATIONS["fma"].meaning, scalar=scalar.fma,

@@ -9,7 +9,7 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
-from functrans.ops.arrays.promotion import floating
+from functrans.ops.arrays.promotion import floating, real_floats
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.choice import where_of_numbers
 from functrans.ops.elementwise.complex_numbers import complex_p, imag, real
@@ -49,7 +49,7 @@ def _moved(x: Any, by: int) -> Any:
 one_less_square: Primitive = elementwise(
     "one_less_square", numpy=lambda x: (1 - x) * (1 + x), scalar=lambda x: (1 - x) * (1 + x),
     jvp=lambda x, out, dx: dx * (-2 * x),
-    promotion=floating, samples=reals(-0.9, 0.9),
+    promotion=real_floats, samples=reals(-0.9, 0.9),
 )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrans.lazily import lazy
+from functrans.ops.arrays.promotion import real_floats
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.fused import real_floats
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import reals
 from functrans.vecmath.inverse_error import normal_of_uniform

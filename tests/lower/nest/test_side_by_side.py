@@ -8,6 +8,7 @@ import pytest
 from functrans import config, jit, lax
 from functrans.lower.nest.vectors import Vectors
 from functrans.run.code import host
+from tests.targets import take_host_for
 
 LANES = host.target().lanes(8)
 WIDE = LANES * host.target()[Vectors].wide_columns
@@ -30,11 +31,15 @@ def test_functions_go_side_by_side():
     assert vectors(lambda x: np.tanh(x[::3]), np.linspace(-3, 3, 3072)) == [LANES]
 
 
-def test_narrow_results_fill_their_vectors():
+def test_narrow_results_fill_their_vectors_without_avx512(monkeypatch):
     x = np.linspace(-3, 3, 1024)
-    assert vectors(lambda x: x.astype(np.float32), x) == [2 * LANES]
-    assert vectors(lambda x: x > 1, x) == [host.target()[Vectors].packed * LANES]
-    assert vectors(lambda x: x > 1, x.astype(np.int8)) == [8 * LANES]
+    take_host_for(monkeypatch, vector_bytes=32, registers=16)
+    assert vectors(lambda x: x.astype(np.float32), x) == [8]
+    assert vectors(lambda x: x > 1, x) == [4 * host.target()[Vectors].packed]
+    assert vectors(lambda x: x > 1, x.astype(np.int8)) == [32]
+    take_host_for(monkeypatch, vector_bytes=64, registers=32)
+    assert vectors(lambda x: x.astype(np.float32), x) == [8]
+    assert vectors(lambda x: x > 1, x) == [8]
 
 
 def test_all_lengths():
