@@ -41,10 +41,6 @@ class Blocks(NamedTuple):
     # room for few terms only
     in_arena: bool = False
 
-    def last_stretch(self, terms: int) -> int:
-        """The terms of the last stretch, which are the fewest."""
-        return terms - (self.stretches - 1) * self.depth
-
 
 def form_of(size: Extents, blocks: Blocks) -> str:
     """A description of the extents of a product and of its tiles."""

@@ -29,7 +29,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised, number_of
 from functrans.lower.product.block import Block, Bounds, count_of, groups_of, loop_of
 from functrans.lower.product.blocking import form_of
-from functrans.lower.product.packing import Groups, Lines, Operand, Terms
+from functrans.lower.product.packing import Groups, Lines, Operand, Terms, last_part
 from functrans.lower.product.storage import Storage
 
 
@@ -82,10 +82,10 @@ class Product(Storage):
         Some buffers of the left operand may be relocated ``elsewhere``.
         """
         blocks, some = self.blocks, among is not None or self.root.terms_together > 0
+        least = 1 if some else last_part(self.size.terms, blocks.depth)
         first, last = among or (ZERO, self.terms_of(self._number(block)))
         left = self._left(block, elsewhere)
         if blocks.stretches == 1:
-            least = 1 if some else self.size.terms
             terms = Terms(first, self.simplify(last - first), self.size.terms, least)
             before, panels = self._packed(block, terms)
             return (*before, *self._stretch(block, left, panels, terms, None))
@@ -93,7 +93,6 @@ class Product(Storage):
         begin = self._times(stretch, blocks.depth)
         start = begin if first is ZERO else self.simplify(maximum(begin, first))
         count = self.simplify(minimum(begin + blocks.depth, last) - start)
-        least = 1 if some else blocks.last_stretch(self.size.terms)
         terms = Terms(start, count, blocks.depth, least)
         before, panels = self._packed(block, terms)
         body = (*before, *self._stretch(block, left, panels, terms, "add"))

@@ -95,11 +95,6 @@ class Blocking(NamedTuple):
     """The time of adding up the lanes of such a vector, in terms of a vector."""
     half_vector: float = 0.55
     """The time of a vector of half the lanes, or fewer, with AVX-512, in vectors."""
-    half_part: float = 0.5
-    """The same for the last vector in a row of a tile that has several."""
-    terms_ahead: int = 0
-    """The terms by which a packed panel that exceeds the nearest cache is prefetched; 0 if it is
-    not."""
     thin_rows: int = 240
     """Rows of a block of such a product."""
     few_registers: int = 16
@@ -140,7 +135,7 @@ class Blocking(NamedTuple):
     few_sums: int = 3 << 16
     """The most bytes of sums that are added to more often: a second-level cache holds them."""
     most_near_sums: int = 1 << 62
-    """The same with AVX-512."""
+    """The same with AVX-512: by default, packing in the arena is never worth its memory there."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block of all rows that packs both operands."""
     fewest_of_wholes: int = 16
@@ -172,6 +167,10 @@ class Blocking(NamedTuple):
     """The time of a quarter of a vector for which four terms are added at once, in vectors."""
     sums_together: int = 18
     """The most vectors of sums of such a tile; with more, some are spilled."""
+    half_part: float = 0.5
+    """The time of half a vector at the end of a tile's row, with AVX-512, in vectors."""
+    terms_ahead: int = 0
+    """The terms by which a panel that exceeds the nearest cache is prefetched; 0 if it is not."""
 
 
 WHOLE_VECTORS = Blocking(

@@ -78,6 +78,11 @@ class Terms(NamedTuple):
     least: int = 1
 
 
+def last_part(extent: int, length: int) -> int:
+    """The length of the last, and shortest, part of an extent in parts of a length."""
+    return (extent - 1) % length + 1
+
+
 def gaps(factor: Scalar, loop: Scalar) -> int:
     """The number of strided loads of an expression along a loop."""
     own = Coefficients(loop)

@@ -17,7 +17,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.product.block import loop_of
 from functrans.lower.product.kernel import Product
-from functrans.lower.product.packing import Groups, Lines, Operand, Terms
+from functrans.lower.product.packing import Groups, Lines, Operand, Terms, last_part
 
 Place = Callable[[Scalar, Scalar, Scalar, Scalar, Scalar], Position]
 """Maps matrix, stretch, panel, term and line to the position of an element."""
@@ -81,7 +81,7 @@ def _packing(
     stretch = index("stretch", stretches) if stretches > 1 else ZERO
     start = simplify(stretch * depth)
     end = minimum(start + depth, product.terms_of(batch))
-    least = 1 if product.root.terms_together else size.terms - (stretches - 1) * depth
+    least = 1 if product.root.terms_together else last_part(size.terms, depth)
     terms = Terms(start, simplify(end - start), depth, least)
     copied = own.copied(partial(place, batch, stretch, number), into, of_group, terms, by_terms)
     body = loop_of(stretch, const(stretches, INDEX), copied)

@@ -40,7 +40,7 @@ from functrans.lower.product.blocking import blocks_by_rows
 from functrans.lower.product.epilogue import Epilogue, epilogue_of, without
 from functrans.lower.product.kernel import Product
 from functrans.lower.product.narrowing import Narrowed, narrowed
-from functrans.lower.product.packing import Terms
+from functrans.lower.product.packing import Terms, last_part
 from functrans.lower.product.panels import packing
 from functrans.lower.product.stream import Stream, Streaming, cut_of, spared
 from functrans.lower.select.root import Contraction, Elements, Readers, extent_of
@@ -96,7 +96,6 @@ class _Streamed:
         self.share = self.batch.pop(share)
         extent = extent_of(stream.row)
         blocks = -(-extent // self.rows)
-        self.least = extent - (blocks - 1) * self.rows  # the rows of the last block
         self.turn = index("turn", -(-blocks // self.shares))
         self.turns = simplify(idiv(blocks + (self.shares - 1) - self.share, self.shares))
         start = simplify((self.turn * self.shares + self.share) * self.rows)
@@ -164,7 +163,8 @@ class _Streamed:
             if member.product is not None and member.is_sum:
                 own, among = self._block(member.product)
                 start, stop = self.bounds
-                terms = Terms(start, self.simplify(stop - start), self.rows, self.least)
+                least = last_part(extent_of(self.stream.row), self.rows)
+                terms = Terms(start, self.simplify(stop - start), self.rows, least)
                 before.append(member.product.zeros(own))
                 body.append(member.product.accumulated(own, terms, relocation, among))
                 if self.shares == 1:
