@@ -92,8 +92,9 @@ def folded(
     if x.size == 0:
         nothing = restored(reduce_sum(x, axes=axes), axes, keepdims)
         return broadcast_to(first, shape=nothing.shape)
-    # 16-bit floats are rounded once, after the first number
-    wide = np.float32 if is_float(x.dtype) and x.dtype.itemsize == 2 else x.dtype
+    # sums and products of 16-bit floats are rounded once, after the first number
+    is_rounded = identity is not None and is_float(x.dtype) and x.dtype.itemsize == 2
+    wide = np.float32 if is_rounded else x.dtype
     out = combine(astype(first, wide), op(astype(x, wide), axes=axes))
     return restored(astype(out, x.dtype), axes, keepdims)
 

@@ -84,6 +84,12 @@ def test_a_first_number_of_float16_is_added_before_rounding(way):
         assert (found, found.dtype) == (function(x, initial=first), np.float16)
 
 
+def test_an_extreme_of_float16_with_a_first_number_is_found_in_float16():
+    """Nothing is rounded; and kernels of attention know the maximum of scores by this form."""
+    graph = jit(lambda x: np.max(x, -1, initial=-np.inf)).lower(np.ones((2, 3), np.float16)).graph()
+    assert {eqn.outputs[0].aval.dtype for eqn in graph.eqns} == {np.dtype(np.float16)}
+
+
 @pytest.mark.parametrize("name", ["nanmax", "nanmin"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_first_number_that_is_nan_is_ignored(name):
