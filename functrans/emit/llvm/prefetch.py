@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.memory import place, stays
 from functrans.emit.llvm.unrolling import has_many_sums
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import as_index
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
@@ -41,23 +42,37 @@ def fetch_results(ex: Expressions, body: Sequence[Statement]) -> None:
 def fetch_ahead(ex: Expressions, body: Sequence[Statement], loop: For) -> None:
     """Prefetch the vectors that the same statements will read in a later iteration of a loop."""
     values = [each.value for each in body if isinstance(each, Store)]
-    for _, first in _vectors_ahead(ex, values, loop.index, loop.ahead):
+    for _, first in _loads_ahead(ex, values, loop.index, loop.ahead, 1):
         _fetch(ex, first)
 
 
 def fetch_terms(ex: Expressions, statement: Reduce) -> None:
-    """Prefetch all lines of the vectors of which later terms of a reduction are made."""
-    if statement.ahead and ex.vector is not None:
-        index, _, _ = statement.loops[-1]
-        for node, first in _vectors_ahead(ex, statement.values, index, statement.ahead):
-            for byte in range(0, ex.vector.lanes * node.dtype.itemsize, LINE):
-                _fetch(ex, ex.writer.define(f"getelementptr i8, ptr {first}, i64 {byte}"))
+    """Prefetch the lines in which later terms of a reduction are: of vectors, and of scalars.
+
+    Scalars of a term, such as the rows of a packed tile, share a line, which is fetched once.
+    """
+    vector = ex.vector
+    if not statement.ahead or vector is None:
+        return
+    index, _, _ = statement.loops[-1]
+    for node, first in _loads_ahead(ex, statement.values, index, statement.ahead, 1):
+        for byte in range(0, vector.lanes * node.dtype.itemsize, LINE):
+            _fetch(ex, ex.writer.define(f"getelementptr i8, ptr {first}, i64 {byte}"))
+    along, seen = Coefficients(index), set()
+    for node, first in _loads_ahead(ex, statement.values, index, statement.ahead, 0):
+        stride = along.of_element(node.attribute, node.args) or 0
+        if node.attribute not in seen and 2 * abs(stride) * node.dtype.itemsize >= LINE:
+            seen.add(node.attribute)
+            _fetch(ex, first)
 
 
-def _vectors_ahead(
-    ex: Expressions, values: Sequence[Scalar], index: Scalar, ahead: int
+def _loads_ahead(
+    ex: Expressions, values: Sequence[Scalar], index: Scalar, ahead: int, step: int
 ) -> Iterator[tuple[Scalar, str]]:
-    """The contiguous vectors that values are made of, and their addresses iterations later."""
+    """The loads that values are made of, and their addresses iterations later.
+
+    Those of which a vector's elements are a ``step`` apart: contiguous vectors, or scalars.
+    """
     vector = ex.vector
     assert vector is not None
     later = {index: index + as_index(ahead)}
@@ -67,7 +82,7 @@ def _vectors_ahead(
         at = place(node.attribute, node.args)
         found = postorder([at])
         if (
-            vector.factors.of_element(node.attribute, node.args) == 1
+            vector.factors.of_element(node.attribute, node.args) == step
             and index in found
             and not any(map(stays, found))
         ):

@@ -169,7 +169,8 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
 
     Other threads' packed panels would have to come from their caches; and of an operand that is
     larger than the cache, a copy would be written to memory and read again. This requires that
-    there are few rows, which each block reads, in place or (without AVX-512) from a copy of all.
+    there are few rows, which each block reads, in place or from a copy of all. With AVX-512, the
+    copy takes too long for few terms.
     """
     limits, size, counter = target[Blocking], extents_of(root), root.counter
     assert counter is not None
@@ -183,7 +184,8 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     elif has_few_registers:
         most = min(most, rows)
     in_place = reads_columns_in_place(root, target, tiles)
-    reads_left = is_dense(root.factors[0], counter) or (has_few_registers and _is_strided(root))
+    is_copied = _is_strided(root) and (has_few_registers or size.rows <= min(rows, size.terms))
+    reads_left = is_dense(root.factors[0], counter) or is_copied
     return size.rows <= most and not in_place and reads_left
 
 

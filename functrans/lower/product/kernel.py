@@ -280,7 +280,7 @@ class Product(Storage):
         lets = (*lets, *found)
         # a panel that the nearest cache holds is there already when the second tile reads it
         is_far = terms.most * blocks.width * self.dtype.itemsize > self.limits.panel_bytes
-        ahead = self.limits.terms_ahead if is_far else 0
+        ahead = self.limits.terms_ahead if is_far or self.packs_left else 0
         fold = Reduce(sums, ("add",) * len(sums), products, ((term, *some),), ahead=ahead)
         column = self._column(block, panel) + lane
         stores = [

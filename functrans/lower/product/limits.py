@@ -51,6 +51,10 @@ class Blocking(NamedTuple):
     few_panels: int = 3
     """The most panels of a block for which a strided left operand is read in place: a packed copy
     is profitable if it is read more often."""
+    largest_strided: int = 1 << 21
+    """The most bytes of such an operand, with AVX-512, if there are more than `most_thin` columns:
+    the second-level cache does not hold a larger one, whose rows are read a piece of a line at a
+    time."""
     rows_in_place: int = 96
     """The most rows for which the right operand is read in place; with AVX-512, only if it fits
     into the cache."""
@@ -177,7 +181,7 @@ WHOLE_VECTORS = Blocking(
     half_vector=1.0,
     half_part=1.0,
     quarter_vector=0.6,
-    terms_ahead=8,
+    terms_ahead=32,
     terms_in_arena=256,
     most_near_sums=3 << 18,
 )

@@ -123,9 +123,17 @@ class Storage:
     @property
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand in place, and not a packed copy."""
-        is_shared = self.has_few_registers and self.blocks.packs  # one copy is for all blocks
-        few = self.blocks.panels <= self.limits.few_panels and not is_shared
-        return self.left.is_dense(self.left.counter) or (few and self.left.factor.op == "load")
+        if self.left.is_dense(self.left.counter):
+            return True
+        # one copy is for all blocks
+        is_shared = self.blocks.packs and (self.has_few_registers or not self.is_whole)
+        is_far = (
+            not self.has_few_registers
+            and self.size.columns > self.limits.most_thin
+            and self.all_tiles.nbytes > self.limits.largest_strided
+        )
+        has_few = self.blocks.panels <= self.limits.few_panels
+        return has_few and not (is_shared or is_far) and self.left.factor.op == "load"
 
     @property
     def is_direct(self) -> bool:

@@ -36,14 +36,30 @@ def whole(monkeypatch):
     monkeypatch.setattr(config, "cache", False)
 
 
-def test_a_panel_that_exceeds_the_nearest_cache_is_prefetched(whole):
-    def fetches(*size):
-        rows, terms, columns = size
-        given = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
-        return jit(lambda x, y: x @ y).lower(*given).llvm().count("call void @llvm.prefetch")
+def lowered(rows, terms, columns, strided=False):
+    left, right = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
+    if strided:
+        return jit(lambda x, y: x.T @ y).lower(np.ascontiguousarray(left.T), right)
+    return jit(lambda x, y: x @ y).lower(left, right)
 
+
+def fetches(*size):
+    return lowered(*size).llvm().count("call void @llvm.prefetch")
+
+
+def test_a_panel_that_exceeds_the_nearest_cache_is_prefetched(whole):
     assert fetches(300, 700, 320) == 2  # lines of two vectors
     assert fetches(300, 100, 320) == 0
+
+
+def test_the_packed_rows_of_a_tile_are_prefetched(whole):
+    assert fetches(300, 700, 320, True) == 3  # the rows of a term, beside two vectors
+
+
+def test_a_large_strided_operand_is_packed_for_a_single_panel(whole):
+    assert "t0_0_left" in str(lowered(1000, 600, 32, True).schedule())
+    assert "t0_0_left" not in str(lowered(1000, 500, 32, True).schedule())
+    assert "t0_0_left" not in str(lowered(1000, 600, 10, True).schedule())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
