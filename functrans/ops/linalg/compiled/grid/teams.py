@@ -15,7 +15,6 @@ from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, sqrt, where
 from functrans.loop.statements import (
-    Assign,
     Buffer,
     For,
     If,
@@ -122,16 +121,12 @@ def lu(at: Emission) -> None:
     factors, pivots, order = (at.result(number) for number in range(3))
     rows = team.rows("rows", team.columns)
     i, j, member = index("i", team.n), index("j", team.columns), index("i", team.n)
-    step, place = index("k", team.steps), new_local(INDEX, "place")
-    last = team.steps - 1 - step
-    # the row that arrives at a position: undo the exchanges, from the last one on
-    pivot = convert(load(pivots, (*team.at, last)), INDEX)
-    before = where(eq(place, last), pivot, where(eq(place, pivot), last, place))
-    found = (
-        Let((place,), (member,)),
-        For(step, ZERO, as_index(team.steps), (Assign((place,), (before,)),)),
-        Store(order, (*team.at, member), convert(place, INT)),
-    )
+
+    def exchanged(step: Scalar) -> Scalar:
+        return convert(load(pivots, (*team.at, step)), INDEX)
+
+    place, undo = lapack.undone(member, team.steps, exchanged)
+    found = (*undo, Store(order, (*team.at, member), convert(place, INT)))
     body = (
         team.copied(rows, team.columns, team.column_of(team.a)),
         team.eliminated(rows, pivots, first=0),
@@ -253,16 +248,9 @@ class Team:
         """The factors of the matrices, shared by all operations that need them."""
 
         def make() -> Factors:
-            *leading, n, _ = self.a.extents
-            scratch = self.emission.scratch
-            factors = Factors(
-                scratch("lu", self.dtype, (*leading, n, n)),
-                scratch("pivots", INT, (*leading, n)),
-                scratch("info", INT, (*leading, 1)),
-            )
-            rows = self.rows("rows", n)
-            body = self._factored(rows, factors)
-            self.call(body, (rows,), factors)
+            factors = Factors.scratch(self.emission, self.a)
+            rows = self.rows("rows", self.n)
+            self.call(self._factored(rows, factors), (rows,), factors)
             return factors
 
         return self.emission.shared((Team, self.a), make)
