@@ -123,12 +123,9 @@ r_p: Primitive = of_matrices(
 
 
 def _pivots(a: Any) -> Any:
-    def of_one(x: Any) -> Any:
-        return _scipy_qr(x, mode="r", pivoting=True)[1]
-
     order = np.zeros((*a.shape[:-2], a.shape[-1]), np.int32)
     order[...] = np.arange(a.shape[-1])
-    return filled_by_matrix(of_one, [a], order)
+    return filled_by_matrix(lambda x: _scipy_qr(x, mode="r", pivoting=True)[1], [a], order)
 
 
 pivots_p: Primitive = of_matrices(

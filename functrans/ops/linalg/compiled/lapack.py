@@ -241,10 +241,8 @@ class Calls(LibraryCalls):
 
     def solve(self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool) -> Statements:
         n, columns = b.extents[-2:]
-        turned, info = (
-            self._work(x, "turned", self.dtype, columns, n),
-            self._work(x, "info", INT, 1),
-        )
+        turned = self._work(x, "turned", self.dtype, columns, n)
+        info = self._work(x, "info", INT, 1)
         trans = b"N" if transpose_a else b"T"
         getrs = self._call(
             "getrs", trans, n, columns, factors.lower_upper, n, factors.pivots, turned, n, info,
