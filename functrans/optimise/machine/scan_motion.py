@@ -24,13 +24,12 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.known import known_integers
 from functrans.ops.arrays.slicing import embed_p
 from functrans.ops.arrays.structural import full_p, is_zeros, reduce_sum, transpose_p
-from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
-from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
+from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked, is_long_scan
 from functrans.optimise.machine.invariant_packing import reads_panels, rows_stay_apart
 from functrans.optimise.rewrite import Rewriter
 from functrans.records import NamedTuple
@@ -67,12 +66,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
     Leaves scans without contractions that could be computed outside, for all steps at once.
     """
     out = Rewriter(graph)
-    for eqn in graph.eqns:
-        inputs = out.inputs(eqn)
-        if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
-            out.keep(eqn, inputs)
-            continue
-        eqn = eqn.but(inputs=inputs)
+    for eqn in out.keep_others(is_long_scan):
         before, eqn = _hoisted(eqn, target)
         eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
