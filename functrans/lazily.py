@@ -1,9 +1,9 @@
 """Lazy loading: modules are imported when something in them is first used.
 
 There are four forms. `lazy` stands for a function, given as ``"module:name"``; `lazy_module` for
-several functions of a module. `namespace` imports
-the names of a package when they are first read (PEP 562). A `Catalogue` is a table that modules
-fill when they are imported; it imports the module that defines a missing key.
+several functions of a module. `namespace` imports the names of a package when they are first read
+(PEP 562). A `Catalogue` is a table that modules fill when they are imported; it imports the module
+that defines a missing key.
 """
 
 from __future__ import annotations

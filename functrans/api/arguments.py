@@ -206,38 +206,45 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
     # conversion of a container that is also array-like would lose its keys
     plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
-    number_kind = next((kind for kind in (int, float, complex) if isinstance(x, kind)), None)
     makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
     if plain_kind is None and makes_arrays and not isinstance(x, type):
         return as_array(_of_another_library(x, name, *place), name, *place)
-    is_argument = name(*place).startswith("argument")
-    hint = ""
+    hint = _instead_of(x, plain_kind, name(*place))
+    colon = ": " if hint else ""
+    raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{colon}{hint}")
+
+
+def _instead_of(x: Any, plain_kind: type | None, name: str) -> str:
+    """What to pass instead of a leaf that is not an array; empty if that is not known."""
     if plain_kind is not None:
-        hint = (
-            f": pass {plain_kind.__name__}(x), or make its class a container of arrays by "
+        return (
+            f"pass {plain_kind.__name__}(x), or make its class a container of arrays by "
             "functrans.tree.register"
         )
-    elif number_kind is not None:
-        hint = f": write {number_kind.__name__}(x) for its number"
-    elif is_dataclass(x):
-        hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
-    elif isinstance(x, Coroutine):
-        hint = ": an async function returns it, so transform the function that it awaits"
-    elif isinstance(x, (Iterator, Set)):
-        hint = ": write list(x) for its elements"
-    elif is_sequence(type(x)):
-        hint = ": write np.asarray(x) for its elements"
-    elif isinstance(x, (str, bytes)):
-        hint = ": leave it out, and read it from a closure" if is_argument else ""
-    elif type(x).__module__ != "builtins":
-        out = "leave it out, or " if is_argument else ""
-        hint = f": {out}make {type(x).__name__} a container by functrans.tree.register"
-        if "('self')" in name(*place):
-            hint += (
-                " (transform the method of the instance, as in grad(model.loss); let a property "
-                "call a decorated method)"
-            )
-    raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
+    for number_kind in (int, float, complex):
+        if isinstance(x, number_kind):
+            return f"write {number_kind.__name__}(x) for its number"
+    if is_dataclass(x):
+        return "functrans.tree.register_dataclass makes its class a container of arrays"
+    if isinstance(x, Coroutine):
+        return "an async function returns it, so transform the function that it awaits"
+    if isinstance(x, (Iterator, Set)):
+        return "write list(x) for its elements"
+    if is_sequence(type(x)):
+        return "write np.asarray(x) for its elements"
+    is_argument = name.startswith("argument")
+    if isinstance(x, (str, bytes)):
+        return "leave it out, and read it from a closure" if is_argument else ""
+    if type(x).__module__ == "builtins":
+        return ""
+    out = "leave it out, or " if is_argument else ""
+    hint = f"{out}make {type(x).__name__} a container by functrans.tree.register"
+    if "('self')" in name:
+        hint += (
+            " (transform the method of the instance, as in grad(model.loss); let a property "
+            "call a decorated method)"
+        )
+    return hint
 
 
 def is_foreign(x: Any) -> bool:

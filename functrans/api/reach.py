@@ -19,8 +19,9 @@ import sys
 import types
 import weakref
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextvars import ContextVar
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -155,28 +156,20 @@ class Walk:
             self._module(value, path)
         elif kind in weakref.ProxyTypes:
             say("proxy")
-            self._hold(
-                holders.Other(value, lambda x: [kinds.referent(x)], self.gone),
-                ["()"],
-                path,
-                id(value),
-            )
+            self._read(value, lambda x: [kinds.referent(x)], ["()"], path)
         elif issubclass(kind, weakref.ref):
             say("reference")
-            self._hold(holders.Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
+            self._read(value, lambda x: [x()], ["()"], path)
             if kind is not weakref.ref:
                 self._attributes(value, path)
         elif issubclass(kind, ContextVar):
             say("context")
-            self._hold(
-                holders.Other(value, kinds.current_value, self.gone), [".get()"], path, id(value)
-            )
+            self._read(value, kinds.current_value, [".get()"], path)
         elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
             if value.dtype.names is not None:  # the other fields hold numbers
                 self._place(value, path, owner, key)
-            objects = holders.Other(value, kinds.objects_in, self.gone)
-            self._hold(objects, [(i,) for i in range(len(objects.ids))], path, id(value))
+            self._read(value, kinds.objects_in, ((i,) for i in count()), path)
         else:
             self._object(value, path)
 
@@ -190,7 +183,7 @@ class Walk:
         self.places.append(Place(value, holder, position, path, owner, key, presentable, line))
 
     def _hold(
-        self, holder: holders.Holder, labels: Sequence[Any], path: int, owner: Hashable,
+        self, holder: holders.Holder, labels: Iterable[Any], path: int, owner: Hashable,
         presentable: bool = False,
     ) -> None:  # fmt: skip
         """Register a holder, to be checked before each call, and visit its values."""
@@ -200,6 +193,12 @@ class Walk:
                 value, self._paths.step(path, label), owner, label, presentable,
                 len(self.holders) - 1, position,
             )  # fmt: skip
+
+    def _read(
+        self, value: Any, read: Callable[[Any], Sequence[Any]], labels: Iterable[Any], path: int
+    ) -> None:
+        """Visit what a function reads from an object, which Python checks before each call."""
+        self._hold(holders.Other(value, read, self.gone), labels, path, id(value))
 
     # -- functions -----------------------------------------------------------------------------
 
@@ -219,7 +218,7 @@ class Walk:
         if not installed or str(function.__module__).partition(".")[0] != kinds.OURS:
             self._attached(function, path)
         if not installed:
-            self._code(function, path)
+            self._code(function)
 
     def _attached(self, function: types.FunctionType, path: int) -> None:
         """Visit the defaults and attributes of a function."""
@@ -232,7 +231,7 @@ class Walk:
         holder = holders.Attributes(function, names, [], self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(function))
 
-    def _code(self, function: types.FunctionType, path: int) -> None:
+    def _code(self, function: types.FunctionType) -> None:
         """Visit the globals that a user's function names, and note the names in its code."""
         names = kinds.names_of(function.__code__)
         self.names |= names
@@ -410,14 +409,12 @@ class Walk:
                 self._hold(holder, labels, path, number, exact)
         elif isinstance(value, functools.partial):
             self.signature.append("partial")
-            self._push(value.func, path, number, "func", kind is functools.partial)
-            self._push(value.args, path, number, "args", kind is functools.partial)
-            self._push(value.keywords, path, number, "keywords", kind is functools.partial)
+            for name in ("func", "args", "keywords"):
+                self._push(getattr(value, name), path, number, name, kind is functools.partial)
         elif kinds.is_native(kind) and not issubclass(kind, kinds.PLAIN):
             self._opaque(value, path)
         if isinstance(value, defaultdict):
-            factory = holders.Other(value, lambda x: [x.default_factory], self.gone)
-            self._hold(factory, [".default_factory"], path, number)
+            self._read(value, lambda x: [x.default_factory], [".default_factory"], path)
         self._attributes(value, path)
 
     def _attributes(self, value: Any, path: int) -> None:

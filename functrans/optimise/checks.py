@@ -50,10 +50,8 @@ def has_no_dead_code(graph: Graph) -> None:
 
 
 def loops_are_lean(graph: Graph) -> None:
-    def repeats(eqn: Eqn) -> bool:
-        return is_loop(eqn) and _repeats(Loop(eqn))
-
-    none_is(graph, repeats, "takes or stacks a value twice")
+    message = "takes or stacks a value twice"
+    none_is(graph, lambda eqn: is_loop(eqn) and _repeats(Loop(eqn)), message)
 
 
 def _repeats(loop: Loop) -> bool:

@@ -14,6 +14,7 @@ from functrans.ops.arrays.known import known_integers
 from functrans.ops.arrays.structural import full_p
 from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
+from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import While, while_p
 from functrans.optimise.rewrite import Rewriter, everywhere
 from functrans.records import NamedTuple
@@ -22,6 +23,11 @@ from functrans.records import NamedTuple
 def is_loop(eqn: Eqn) -> bool:
     """Whether an equation applies its inner graph repeatedly, to a carry."""
     return eqn.primitive.higher_order and "n_carry" in eqn.params
+
+
+def is_long_scan(eqn: Eqn) -> bool:
+    """Whether an equation is a scan of several steps."""
+    return eqn.primitive is scan_p and eqn.params["length"] > 1
 
 
 class Const(NamedTuple):
@@ -151,11 +157,8 @@ def merge_in_loops(graph: Graph) -> Graph:
     if not any(map(is_loop, graph.eqns)):
         return graph
     out = Rewriter(graph)
-    for eqn in graph.eqns:
-        if not is_loop(eqn):
-            out.keep(eqn, out.inputs(eqn))
-            continue
-        loop = Loop(eqn.but(inputs=out.inputs(eqn)))
+    for eqn in out.keep_others(is_loop):
+        loop = Loop(eqn)
         for result, atom in _merged(loop).items():
             out.replace(result, atom)
         merged = loop.rebuilt()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,14 @@ class Rewriter:
         for var in eqn.outputs:
             self.producers[var] = eqn
         return eqn
+
+    def keep_others(self, is_rewritten: Callable[[Eqn], bool]) -> Iterator[Eqn]:
+        """Keep equations one by one; those that are rewritten are returned, with new operands."""
+        for eqn in self.graph.eqns:
+            if is_rewritten(eqn):
+                yield eqn.but(inputs=self.inputs(eqn))
+            else:
+                self.keep(eqn, self.inputs(eqn))
 
     def replace(self, old: Atom, new: Atom) -> None:
         """Substitute an atom for a variable of the old graph."""

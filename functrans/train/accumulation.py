@@ -75,7 +75,7 @@ def accumulate(
         raise ValueError(f"train.accumulate(reduce=...) must be 'mean' or 'sum', not {reduce!r}")
 
     def accumulated(*args: Any) -> Any:
-        axes = _axes(function, in_axes, len(args))
+        axes = _axes(in_axes, len(args))
         cut = [
             arg if axis is None else _cut(function, i, arg, axis, steps)
             for i, (arg, axis) in enumerate(zip(args, axes, strict=True))
@@ -124,9 +124,7 @@ def _sum_dtype(dtype: Any) -> Any:
     return np.int64 if dtype.kind == "b" else dtype
 
 
-def _axes(
-    function: Callable[..., Any], in_axes: int | Sequence[int | None] | None, count: int
-) -> list[int | None]:
+def _axes(in_axes: int | Sequence[int | None] | None, count: int) -> list[int | None]:
     if in_axes is None:
         axes: list[int | None] = [None, *[0] * (count - 1)][:count]
     else:

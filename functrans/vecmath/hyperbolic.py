@@ -103,20 +103,23 @@ def _reduce(x: Scalar) -> _Reduced:
     return _Reduced(exponent, r, z * r * polynomial(z, table.sinh), z * polynomial(z, table.cosh))
 
 
-def _quarters_of_powers(exponent: Scalar, form: Format) -> tuple[Scalar, Scalar]:
-    """A quarter of ``2**k`` and of ``2**-k``, since ``2**k`` overflows for the largest ``k``."""
-    up = (exponent + (form.bias - 2)) << form.fraction_bits
+def _reduced(x: Scalar) -> tuple[_Reduced, Scalar, Scalar]:
+    """The size of ``x``, reduced, and a quarter of ``2**k`` and of ``2**-k``.
+
+    ``2**k`` overflows for the largest exponent ``k``.
+    """
+    form = format_of(x)
+    reduced = _reduce(at_most(abs(x), _TABLES[form].highest))
+    up = (reduced.exponent + (form.bias - 2)) << form.fraction_bits
     down = ((2 * form.bias - 4) << form.fraction_bits) - up
     # a power that is too small is replaced by 0
-    return bitcast(up, form.dtype), bitcast(maximum(down, 0), form.dtype)
+    return reduced, bitcast(up, form.dtype), bitcast(maximum(down, 0), form.dtype)
 
 
 @floating
 def sinh(x: Scalar) -> Scalar:
     """The hyperbolic sine."""
-    form = format_of(x)
-    reduced = _reduce(at_most(abs(x), _TABLES[form].highest))
-    up, down = _quarters_of_powers(reduced.exponent, form)
+    reduced, up, down = _reduced(x)
     half = reduced.sum(up - down, up + down)
     return copysign(half + half, x)
 
@@ -124,9 +127,7 @@ def sinh(x: Scalar) -> Scalar:
 @floating
 def cosh(x: Scalar) -> Scalar:
     """The hyperbolic cosine."""
-    form = format_of(x)
-    reduced = _reduce(at_most(abs(x), _TABLES[form].highest))
-    up, down = _quarters_of_powers(reduced.exponent, form)
+    reduced, up, down = _reduced(x)
     half = reduced.sum(up + down, up - down)
     return half + half
 

@@ -162,13 +162,9 @@ def _locals(body: Body, conditions: Iterable[Scalar]) -> list[Scalar]:
 def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
     """The independent loops around all pieces."""
     first, *rest = (piece.around for piece in pieces)
-    count = sum(
-        1
-        for _ in takewhile(
-            lambda pair: all(each is pair[0] for each in pair), zip(first, *rest, strict=False)
-        )
-    )
-    return Piece(first[:count], ()).loops
+    pairs = zip(first, *rest, strict=False)
+    common = takewhile(lambda pair: all(each is pair[0] for each in pair), pairs)
+    return Piece(tuple(one for one, *_ in common), ()).loops
 
 
 def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Grid) -> bool:
@@ -196,7 +192,7 @@ def _with_locals_in_memory(
     pieces: Sequence[Piece], users: dict[Buffer | Scalar, list[int]]
 ) -> list[Piece]:
     """The pieces, which load and store the locals of other pieces that they use."""
-    homes: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
+    homes: Homes = {}
     changed: list[set[Scalar]] = []
     known: list[set[Scalar]] = []
     for number, piece in enumerate(pieces):
@@ -219,20 +215,19 @@ def _with_locals_in_memory(
     return done
 
 
-def _homes(
-    names: Sequence[Scalar], loops: Sequence[For]
-) -> dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]:
-    """The buffer elements that replace locals; those of one dtype share a buffer."""
-    found: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
+Homes = dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]
+"""The buffer elements that replace locals."""
+
+
+def _homes(names: Sequence[Scalar], loops: Sequence[For]) -> Homes:
+    """The elements that replace some locals; those of one dtype share a buffer."""
+    found: Homes = {}
     for dtype in dict.fromkeys(name.dtype for name in names):
         alike = [name for name in names if name.dtype == dtype]
         one = buffer(f"{alike[0].attribute[0]}s", dtype, (*map(extent, loops), len(alike)))
         for number, name in enumerate(alike):
             found[name] = one, (*(loop.index for loop in loops), const(number, INDEX))
     return found
-
-
-Homes = dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]
 
 
 def _loads(names: Sequence[Scalar], homes: Homes) -> Body:

@@ -40,7 +40,7 @@ class Puller:
 
     def __init__(
         self,
-        producers: Mapping[Var, Eqn],  # the equation of each variable that is not in memory
+        producers: Mapping[Any, Eqn],  # the equation of each variable that is not in memory
         buffers: dict[Var, Buffer],  # the variables that are in memory
     ) -> None:
         self.producers = producers

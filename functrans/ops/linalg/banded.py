@@ -6,6 +6,7 @@ that it has in the matrix. The corners, which are outside of the matrix, are not
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,7 @@ def _infer_banded(bands: Aval, b: Aval, *, upper: int) -> Aval:
 
 def _banded(bands: Any, b: Any, *, upper: int) -> Any:
     lower = bands.shape[-2] - 1 - upper
-
-    def of_one(bands: Any, b: Any) -> Any:
-        return _solve_banded((lower, upper), bands, b, check_finite=False)
-
+    of_one = partial(_solve_banded, (lower, upper), check_finite=False)
     return filled_by_matrix(of_one, [bands, b], np.zeros_like(b))
 
 

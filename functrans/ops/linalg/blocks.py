@@ -16,16 +16,18 @@ from functrans.ops.linalg.matrices import INDEX, on_columns, on_rows
 
 def diagonal(x: Any, offset: int = 0) -> Any:
     """The elements ``x[i, i + offset]`` of square matrices, by rows; 0 where there is none."""
-    counter = iota(size=x.shape[-1], dtype=INDEX)
-    there = equal(reshape(counter + offset, shape=(x.shape[-1], 1)), counter)
-    return reduce_sum(masked(broadcast_to(there, shape=x.shape), x), axes=(x.ndim - 1,))
+    return reduce_sum(masked(_is_on_diagonal(x, offset), x), axes=(x.ndim - 1,))
 
 
 def on_diagonal(x: Any, like: Any, offset: int = 0) -> Any:
     """The square matrices with ``x[i]`` in row i of the diagonal at ``offset``, zeros elsewhere."""
-    counter = iota(size=like.shape[-1], dtype=INDEX)
-    there = equal(reshape(counter + offset, shape=(like.shape[-1], 1)), counter)
-    return masked(broadcast_to(there, shape=like.shape), broadcast_to(on_rows(x), shape=like.shape))
+    return masked(_is_on_diagonal(like, offset), broadcast_to(on_rows(x), shape=like.shape))
+
+
+def _is_on_diagonal(x: Any, offset: int) -> Any:
+    counter = iota(size=x.shape[-1], dtype=INDEX)
+    there = equal(reshape(counter + offset, shape=(x.shape[-1], 1)), counter)
+    return broadcast_to(there, shape=x.shape)
 
 
 def blocks(x: Any) -> Any:

@@ -103,10 +103,12 @@ def _by_matmul(
     return run
 
 
+def _free_axes(x: Aval, y: Aval, contract: Pairs, batch: Pairs) -> tuple[Axes, Axes]:
+    return free_axes(x.ndim, contract[0], batch[0]), free_axes(y.ndim, contract[1], batch[1])
+
+
 def _transpose_x(ct: Any, x: Aval, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
-    count = len(batch[0])
-    x_free = free_axes(x.ndim, contract[0], batch[0])
-    y_free = free_axes(y.ndim, contract[1], batch[1])
+    count, (x_free, y_free) = len(batch[0]), _free_axes(x, y, contract, batch)
     own = tuple(range(count + len(x_free), count + len(x_free) + len(y_free)))
     # comes out as batch, free axes of x, contracted axes in the order of y's axes
     out = dot_general(ct, y, contract=(own, y_free), batch=(tuple(range(count)), batch[1]))
@@ -115,9 +117,7 @@ def _transpose_x(ct: Any, x: Aval, y: Any, *, contract: Pairs, batch: Pairs) -> 
 
 
 def _transpose_y(ct: Any, x: Any, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:
-    count = len(batch[0])
-    x_free = free_axes(x.ndim, contract[0], batch[0])
-    y_free = free_axes(y.ndim, contract[1], batch[1])
+    count, (x_free, y_free) = len(batch[0]), _free_axes(x, y, contract, batch)
     own = tuple(range(count, count + len(x_free)))
     # comes out as batch, contracted axes in the order of x's axes, free axes of y
     out = dot_general(x, ct, contract=(x_free, own), batch=(batch[0], tuple(range(count))))
@@ -152,8 +152,7 @@ def _batch(operands: Any, axes: Any, *, contract: Pairs, batch: Pairs) -> tuple[
 
 def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:
     count, contract = len(batch[0]), _as_it_lies(x, y, contract)
-    x_free = free_axes(x.ndim, contract[0], batch[0])
-    y_free = free_axes(y.ndim, contract[1], batch[1])
+    x_free, y_free = _free_axes(x, y, contract, batch)
     both, x_rest, y_rest = (
         index[:count], index[count : count + len(x_free)], index[count + len(x_free) :],
     )  # fmt: skip

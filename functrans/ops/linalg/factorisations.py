@@ -27,6 +27,7 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     batch_by_columns,
     broadcast_leading,
+    check_right_sides,
     check_square,
     compiled_forms,
     identity,
@@ -56,11 +57,7 @@ def _sparsity_of_solution(a: Dependent, b: Dependent, **params: Any) -> Pattern 
 
 def _solution(a: Aval, b: Aval) -> Aval:
     check_square(a, "solve")
-    if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(
-            f"solve takes right-hand sides of shape {(*a.shape[:-1], 'any')} for matrices of shape "
-            f"{a.shape}, not {b.shape}"
-        )
+    check_right_sides(a, b, "solve")
     return b.update()
 
 

@@ -7,6 +7,7 @@ Golub and Van Loan, "Matrix Computations", 2013, section 7.4.5).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,7 @@ _scipy_hessenberg = lazy("scipy.linalg:hessenberg")
 
 
 def _hessenberg(a: Any) -> Any:
-    def of_one(x: Any) -> Any:
-        return _scipy_hessenberg(x, calc_q=True)
-
+    of_one = partial(_scipy_hessenberg, calc_q=True)
     return filled_by_matrix(of_one, [a], np.empty_like(a), np.empty_like(a))
 
 

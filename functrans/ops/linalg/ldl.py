@@ -8,6 +8,7 @@ calculating inertia and solving symmetric linear systems", 1977).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,7 @@ def _infer_ldl(a: Aval, *, lower: bool, hermitian: bool) -> tuple[Aval, Aval, Av
 
 
 def _ldl(a: Any, **params: bool) -> Any:
-    def of_one(x: Any) -> Any:
-        return _scipy_ldl(x, **params)
-
-    order = np.empty(a.shape[:-1], INDEX)
+    of_one, order = partial(_scipy_ldl, **params), np.empty(a.shape[:-1], INDEX)
     return filled_by_matrix(of_one, [a], np.empty_like(a), np.empty_like(a), order)
 
 

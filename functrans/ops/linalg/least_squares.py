@@ -16,7 +16,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
-from functrans.ops.arrays.structural import astype, expand_axes, zeros
+from functrans.ops.arrays.structural import astype, zeros
 from functrans.ops.compiled.pairs import Composition
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
@@ -26,6 +26,7 @@ from functrans.ops.linalg.matrices import (
     batch_by_columns,
     batch_together,
     check_matrices,
+    check_right_sides,
     decomposed_forms,
     far_apart,
     on_columns,
@@ -78,10 +79,15 @@ def _pinv(a: Any, rcond: Any) -> Any:
     return np.matmul(np.swapaxes(vh, -1, -2), scaled)
 
 
+def _counts(s: Any, rcond: Any) -> Any:
+    """A mask of the singular values that are not negligible."""
+    largest = on_rows(reduce_max(s, axes=(s.ndim - 1,)))
+    return greater(s, largest * on_rows(rcond))
+
+
 def _reciprocals(s: Any, rcond: Any) -> Any:
     """`_inverted`, in the IR's operations."""
-    largest = expand_axes(reduce_max(s, axes=(s.ndim - 1,)), (s.ndim - 1,))
-    counts = greater(s, largest * expand_axes(rcond, (rcond.ndim,)))
+    counts = _counts(s, rcond)
     return masked(counts, 1 / select(counts, s, 1))
 
 
@@ -108,8 +114,7 @@ def _of_dropped(a: Any, rcond: Any, da: Any) -> Any:
     u, s, vh = svd_p(a, full=False)
     if not s.shape[-1]:
         return zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    largest = expand_axes(reduce_max(s, axes=(s.ndim - 1,)), (s.ndim - 1,))
-    counts = greater(s, largest * on_rows(rcond))
+    counts = _counts(s, rcond)
     mixed = not_equal(on_rows(counts), on_columns(counts))
     kept, dropped = masked(counts, s), masked(~counts, s)
     kept, dropped = (on_rows(x * x) + on_columns(x * x) for x in (kept, dropped))
@@ -145,11 +150,7 @@ pinv_p: Primitive = primitive(
 
 def _infer_lstsq(a: Aval, b: Aval, rcond: Aval) -> Aval:
     _check_rcond(a, rcond, "lstsq")
-    if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(
-            f"lstsq takes right-hand sides of shape {(*a.shape[:-1], 'any')} for matrices of shape "
-            f"{a.shape}, not {b.shape}"
-        )
+    check_right_sides(a, b, "lstsq")
     return b.update(shape=(*a.shape[:-2], a.shape[-1], b.shape[-1]))
 
 

@@ -203,6 +203,15 @@ def check_square(x: Aval, name: str) -> None:
         )
 
 
+def check_right_sides(a: Aval, b: Aval, name: str) -> None:
+    """Raise unless there are columns for each of some matrices."""
+    if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
+        raise ShapeError(
+            f"{name} takes right-hand sides of shape {(*a.shape[:-1], 'any')} for matrices of "
+            f"shape {a.shape}, not {b.shape}"
+        )
+
+
 def same_square(name: str, results: int = 1) -> Any:
     """The type rule of operations from square matrices to one or several square matrices."""
 

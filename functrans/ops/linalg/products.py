@@ -77,7 +77,7 @@ def matvec(x: Any, y: Any) -> Any:
 
 
 def vecmat(x: Any, y: Any) -> Any:
-    """Vectors , times matrices, with the leading axes broadcast."""
+    """Vectors times matrices, with the leading axes broadcast."""
     x, y = _factors(x), _factors(y)
     _check_ranks(np.vecmat, x, y, 1, 2)
     return _broadcast(conj(x), y, ("k",), ("k", "n"), np.vecmat)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, is_complex
 from functrans.lazily import lazy
@@ -29,6 +28,7 @@ from functrans.ops.linalg.matrices import (
     far_apart,
     filled_by_matrix,
     of_matrices,
+    only,
     product,
     rows_of,
     triangle,
@@ -85,13 +85,6 @@ def _jvp_r(primals: Any, tangents: Any, outs: Any) -> Any:
     return _jvp_qr(primals, tangents, both, complete=False)[1]
 
 
-def _without_q(eqn: Eqn, wanted: Any) -> Eqn:
-    q, r = wanted
-    if q or not r or eqn.params["complete"]:
-        return eqn
-    return Eqn(r_p, eqn.inputs, eqn.outputs[1:], {}, eqn.source)
-
-
 qr_p: Primitive = of_matrices(
     "qr",
     **decomposed_forms("qr", of_any_size=True),
@@ -99,7 +92,7 @@ qr_p: Primitive = of_matrices(
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
     jvp=_jvp_qr,
-    trim=_without_q,
+    trim=lambda eqn, wanted: eqn if eqn.params["complete"] else only(1, eqn, wanted, r_p),
     samples=cases(
         ((far_apart, (3, 3)), {"complete": False}), ((far_apart, (4, 2)), {"complete": False}),
         ((far_apart, (2, 4)), {"complete": False}), ((far_apart, (2, 3, 2)), {"complete": True}),
@@ -123,12 +116,9 @@ r_p: Primitive = of_matrices(
 
 
 def _pivots(a: Any) -> Any:
-    def of_one(x: Any) -> Any:
-        return _scipy_qr(x, mode="r", pivoting=True)[1]
-
     order = np.zeros((*a.shape[:-2], a.shape[-1]), np.int32)
     order[...] = np.arange(a.shape[-1])
-    return filled_by_matrix(of_one, [a], order)
+    return filled_by_matrix(lambda x: _scipy_qr(x, mode="r", pivoting=True)[1], [a], order)
 
 
 pivots_p: Primitive = of_matrices(

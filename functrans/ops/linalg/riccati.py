@@ -77,38 +77,37 @@ def _with_adjoint(x: Any) -> Any:
 
 
 def _jvp_continuous(primals: Any, tangents: Any, outs: Any) -> Any:
-    (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    (a, b, _, r), (x,) = primals, outs
     r = _with_adjoint(r * 0.5)
     gain = solve_p(r, product(adjoint(b), x), transpose_a=False)
     closed = a - product(b, gain)
-    change = _total(
-        None if dq is None else _with_adjoint(dq * 0.5),
-        None if da is None else _with_adjoint(product(x, da)),
-        None if db is None else -_with_adjoint(product(x, db, gain)),
-        None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
-    )
-    return sylvester_p(adjoint(closed), closed, -change)
+    return sylvester_p(adjoint(closed), closed, -_change(tangents, x, gain))
 
 
 def _jvp_discrete(primals: Any, tangents: Any, outs: Any) -> Any:
     """The change solves ``dX = F^H dX F + change``, with F the closed loop's matrix."""
-    (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    (a, b, _, r), (x,) = primals, outs
     r = _with_adjoint(r * 0.5)
     xb = product(adjoint(b), x)
     gain = solve_p(r + product(xb, b), product(xb, a), transpose_a=False)
     closed = a - product(b, gain)
-    weight = product(adjoint(closed), x)
-    change = _total(
+    change = _change(tangents, product(adjoint(closed), x), gain)
+    return solve_stein(adjoint(closed), change)
+
+
+def _change(tangents: Any, weight: Any, gain: Any) -> Any:
+    """The change of an equation's residual with its coefficients, for a fixed solution."""
+    da, db, dq, dr = tangents
+    return _total(
         None if dq is None else _with_adjoint(dq * 0.5),
         None if da is None else _with_adjoint(product(weight, da)),
         None if db is None else -_with_adjoint(product(weight, db, gain)),
         None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
     )
-    return _fixed(adjoint(closed), change)
 
 
-def _fixed(f: Any, change: Any) -> Any:
-    """``x`` with ``x = f x f^H + change``, as one system of equations."""
+def solve_stein(f: Any, change: Any) -> Any:
+    """The ``x`` with ``x = f x f^H + change`` (Stein's equation), as one system of equations."""
     n = f.shape[-1]
     pairs = f[..., :, None, :, None] * conj(f)[..., None, :, None, :]
     whole = identity(n * n, f.dtype) - reshape(pairs, shape=(*f.shape[:-2], n * n, n * n))

@@ -82,10 +82,9 @@ sylvester_p: Primitive = primitive(
 
 
 def _square_root(a: Any) -> Any:
-    def of_one(x: Any) -> Any:
-        return real_of_real(_sqrtm(x), x, "square root")
-
-    return filled_by_matrix(of_one, [a], np.zeros_like(a))
+    return filled_by_matrix(
+        lambda x: real_of_real(_sqrtm(x), x, "square root"), [a], np.zeros_like(a)
+    )
 
 
 sqrtm_p: Primitive = of_matrices(

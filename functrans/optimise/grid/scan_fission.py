@@ -21,7 +21,7 @@ from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
-from functrans.optimise.loops import Carry, Loop, Row, Stacked
+from functrans.optimise.loops import Carry, Loop, Row, Stacked, is_long_scan
 from functrans.optimise.machine.scan_motion import Motion, can_be_stacked
 from functrans.optimise.rewrite import Rewriter
 from functrans.records import NamedTuple, dataclass
@@ -42,12 +42,7 @@ def split_scans(graph: Graph, target: Target) -> Graph:
     if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
     out = Rewriter(graph)
-    for eqn in graph.eqns:
-        inputs = out.inputs(eqn)
-        if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
-            out.keep(eqn, inputs)
-            continue
-        eqn = eqn.but(inputs=inputs)
+    for eqn in out.keep_others(is_long_scan):
         out.eqns += _split(eqn, target) or [eqn]
     return out.graph_now()
 

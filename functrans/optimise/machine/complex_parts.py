@@ -18,11 +18,10 @@ from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape, is_complex, real_dtype
+from functrans.ir.types import Aval, is_complex, real_dtype
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
-from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import reduce_sum, reshape, transpose_p
+from functrans.ops.arrays.structural import reduce_sum, transpose_p
 from functrans.ops.compiled.pairs import (
     Composition,
     Pair,
@@ -33,7 +32,6 @@ from functrans.ops.compiled.pairs import (
     regrouped,
     rule_of_linear,
 )
-from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.compiled.complex_arithmetic import conj
 from functrans.ops.elementwise.complex_numbers import conj_p, imag_p, interleave_p, join_p, real_p
 from functrans.ops.linalg.compiled.blas import counts, sides
@@ -43,6 +41,7 @@ from functrans.optimise.conditions import has_complex
 from functrans.optimise.machine.complex_products import (
     FEWEST_TERMS,
     LEAST_WORK,
+    at,
     is_small,
     of_matrices,
     operand,
@@ -71,18 +70,14 @@ class _Complex:
     @property
     def pair(self) -> Pair:
         if self._pair is None:
-            shape = self._interleaved.shape[:-1]
-            self._pair = Pair(*(self._part(i, shape) for i in range(2)))
+            last = self._interleaved.ndim - 1
+            self._pair = Pair(*(at(self._interleaved, last, i) for i in range(2)))
         return self._pair
 
     @property
     def stored(self) -> Any:
         """The array with both parts, if it is in memory, or None."""
         return self._interleaved
-
-    def _part(self, i: int, shape: Shape) -> Any:
-        index = (*map(whole, shape), (i, 1, 1))
-        return reshape(read_slice(self._interleaved, index=index), shape=shape)
 
     @property
     def interleaved(self) -> Any:

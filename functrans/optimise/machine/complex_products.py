@@ -49,12 +49,12 @@ def with_vector(matrix: Any, vector: Pair, axis: int) -> Pair:
         pairs = [stack(each, axis=1) for each in ([vector.re, -vector.im], [vector.im, vector.re])]
         factors = reshape(stack(pairs, axis=0), shape=(2, 2 * columns))
         sums = dot_general(flat, factors, contract=((1,), (1,)), batch=((), ()))
-        return Pair(_at(sums, 1, 0), _at(sums, 1, 1))
+        return Pair(at(sums, 1, 0), at(sums, 1, 1))
     real, imaginary = (
         reshape(dot_general(part, flat, contract=((0,), (0,)), batch=((), ())), shape=(columns, 2))
         for part in vector
     )
-    return Pair(_at(real, 1, 0) - _at(imaginary, 1, 1), _at(real, 1, 1) + _at(imaginary, 1, 0))
+    return Pair(at(real, 1, 0) - at(imaginary, 1, 1), at(real, 1, 1) + at(imaginary, 1, 0))
 
 
 class Operand(NamedTuple):
@@ -113,7 +113,7 @@ def of_matrices(x: Operand, y: Operand, **axes: Any) -> Pair:
     )
 
 
-def _at(x: Any, axis: int, place: int) -> Any:
+def at(x: Any, axis: int, place: int) -> Any:
     """The elements at a position along an axis."""
     index = [whole(n) for n in x.shape]
     index[axis] = (place, 1, 1)

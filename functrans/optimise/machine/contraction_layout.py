@@ -226,7 +226,7 @@ def _before_widening(
     atom: Atom, eqn: Eqn, producers: Mapping[Atom, Eqn], made: list[Eqn]
 ) -> Atom | None:
     """The half floats that an array is cast from, transposed like it; None without such a cast."""
-    maker = producers.get(atom) if isinstance(atom, Var) else None
+    maker = producers.get(atom)
     if maker is None or atom.aval.dtype != np.float32:
         return None
     if maker.primitive is cast:
@@ -247,11 +247,8 @@ def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
             continue
         other = sides(eqn)[1 - number]
         groups = (other.contract, other.free) if number == 0 else (other.free, other.contract)
-        order = (*groups[0], *groups[1])
-        made: list[Eqn] = []
-        transposed(eqn.inputs[1 - number], order, eqn, made)
-        (turn,) = made
-        return Eqn(turn.primitive, turn.inputs, eqn.outputs, turn.params, eqn.source)
+        params = {"permutation": (*groups[0], *groups[1])}
+        return Eqn(transpose_p, (eqn.inputs[1 - number],), eqn.outputs, params, eqn.source)
     return None
 
 
@@ -274,8 +271,7 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
         needed.add(maker)
         stack += [x for x in maker.inputs if isinstance(x, Var) and producers.get(x) not in needed]
     row, column = (index("i", n) for n in atom.aval.shape)
-    made = {x: each for x, each in producers.items() if isinstance(x, Var)}
-    element = Puller(made, {}).element(atom, (row, column))
+    element = Puller(producers, {}).element(atom, (row, column))
     if element.op != "where":
         return False
     condition, yes, no = element.args
@@ -448,7 +444,7 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
     seen = set(stack)
     while stack:
         each, axes = stack.pop()
-        maker = producers.get(each) if isinstance(each, Var) else None
+        maker = producers.get(each)
         reached: list[tuple[Atom, Order]] = []
         if maker is not None and maker.primitive is transpose_p:
             inverse = np.argsort(maker.params["permutation"])
@@ -466,7 +462,7 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
 
 def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
     """The operand of a transpose, and for each axis of the result the axis of the operand."""
-    maker = producers.get(atom) if isinstance(atom, Var) else None
+    maker = producers.get(atom)
     if maker is None or maker.primitive is not transpose_p:
         return atom, tuple(range(len(atom.aval.shape)))
     return maker.inputs[0], tuple(maker.params["permutation"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate, groupby
 from math import prod
 from operator import itemgetter
@@ -23,7 +24,7 @@ from functrans.ops.collectives.collectives import (
     pvary,
 )
 from functrans.optimise.machine.messages import Buckets
-from functrans.optimise.rewrite import Rule, replaced
+from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 # -- the first axis --------------------------------------------------------------------------------
@@ -31,28 +32,22 @@ from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 def along_first_axis(graph: Graph) -> Graph:
     """The graph with collectives that exchange slices of the first axis, and transposes."""
-    return replaced(
-        graph,
-        {
-            eqn: _moved(eqn)
-            for eqn in graph.eqns
-            if eqn.primitive in (all_gather, all_to_all, psum_scatter)
-            and eqn.params["engine"] is not None
-            and eqn.params["axis"]
-        },
+    exchanged = (
+        eqn
+        for eqn in graph.eqns
+        if eqn.primitive in (all_gather, all_to_all, psum_scatter)
+        and eqn.params["engine"] is not None
+        and eqn.params["axis"]
     )
+    return replaced(graph, {eqn: partial(_moved, eqn) for eqn in exchanged})
 
 
-def _moved(eqn: Eqn) -> Rule:
-    def rule(values: Environment) -> Sequence[Any]:
-        x, lane = map(values.read, eqn.inputs)
-        axis: int = eqn.params["axis"]
-        params = {**eqn.params, "axis": 0}
-        moved = x if eqn.primitive is all_gather else move_axis(x, axis, 0)
-        result = eqn.primitive(moved, lane, **params)
-        return [result if eqn.primitive is psum_scatter else move_axis(result, 0, axis)]
-
-    return rule
+def _moved(eqn: Eqn, values: Environment) -> Sequence[Any]:
+    x, lane = map(values.read, eqn.inputs)
+    axis: int = eqn.params["axis"]
+    moved = x if eqn.primitive is all_gather else move_axis(x, axis, 0)
+    result = eqn.primitive(moved, lane, **{**eqn.params, "axis": 0})
+    return [result if eqn.primitive is psum_scatter else move_axis(result, 0, axis)]
 
 
 # -- buckets ---------------------------------------------------------------------------------------
@@ -153,7 +148,8 @@ def _add_up(bucket: Bucket, values: Environment) -> None:
     first = bucket[0]
     with at_source_of(first):
         lane = values.read(first.inputs[1])
-        parts = [_flat(values.read(eqn.inputs[0])) for eqn in bucket]
+        terms = [values.read(eqn.inputs[0]) for eqn in bucket]
+        parts = [reshape(x, shape=(prod(x.shape),)) for x in terms]
         total = psum(concatenate(parts, axis=0), lane, **first.params)
         start = 0
         for eqn in bucket:
@@ -162,7 +158,3 @@ def _add_up(bucket: Bucket, values: Environment) -> None:
             part = read_slice(total, index=((start, count, 1),))
             values[var] = reshape(part, shape=var.aval.shape)
             start += count
-
-
-def _flat(x: Any) -> Any:
-    return reshape(x, shape=(prod(x.shape),))

@@ -187,11 +187,6 @@ def _has_form(eqn: Eqn, right: Var, target: Target) -> bool:
 
 def _by_panels(eqn: Eqn, right: Atom) -> Eqn:
     """A product whose right operand is in panels, with a row for each term."""
-    params = {
-        "contract": (eqn.params["contract"][0], (0,)),
-        "batch": ((), ()),
-        "parts": None,
-        "symmetric": False,
-        "panels": True,
-    }
+    axes = {"contract": (eqn.params["contract"][0], (0,)), "batch": ((), ())}
+    params = {**axes, "parts": None, "symmetric": False, "panels": True}
     return Eqn(gemm, [eqn.inputs[0], right], eqn.outputs, params, eqn.source)

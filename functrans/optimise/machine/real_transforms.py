@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.ops.compiled.pairs import Pair
@@ -74,10 +74,10 @@ def _is_halved(eqn: Eqn, uses: Mapping[Atom, int]) -> bool:
     return points % 2 == 0 and sum(uses[var] > 0 for var in eqn.outputs) == 1
 
 
-def _chain(eqn: Eqn, producers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -> _Chain:
+def _chain(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> _Chain:
     found = [eqn]
     while True:
-        makers = [producers.get(x) if isinstance(x, Var) else None for x in found[0].inputs]
+        makers = [producers.get(x) for x in found[0].inputs]
         before, axes = makers[0], {each.params["axis"] for each in found}
         if (
             before is None

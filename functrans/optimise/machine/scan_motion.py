@@ -24,13 +24,12 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.known import known_integers
 from functrans.ops.arrays.slicing import embed_p
 from functrans.ops.arrays.structural import full_p, is_zeros, reduce_sum, transpose_p
-from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
-from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
+from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked, is_long_scan
 from functrans.optimise.machine.invariant_packing import reads_panels, rows_stay_apart
 from functrans.optimise.rewrite import Rewriter
 from functrans.records import NamedTuple
@@ -67,12 +66,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
     Leaves scans without contractions that could be computed outside, for all steps at once.
     """
     out = Rewriter(graph)
-    for eqn in graph.eqns:
-        inputs = out.inputs(eqn)
-        if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
-            out.keep(eqn, inputs)
-            continue
-        eqn = eqn.but(inputs=inputs)
+    for eqn in out.keep_others(is_long_scan):
         before, eqn = _hoisted(eqn, target)
         eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
@@ -203,11 +197,11 @@ def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
 
 def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
     """The contractions that only compute stacked results, by these results."""
-    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
+    makers: dict[Atom, Eqn] = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
     found: dict[Var, Eqn] = {}
     for each in loop.stacked:
-        maker = makers.get(each.out) if isinstance(each.out, Var) else None
+        maker = makers.get(each.out)
         if maker is None or uses[each.out] != 1 or not _is_much(maker, limits):
             continue
         if all(isinstance(x, Var) for x in maker.inputs):
@@ -247,7 +241,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
 
 def _accumulations(loop: Loop, limits: Motion) -> list[Sum]:
     """The carries to which each step only adds terms that may be moved out of the loop."""
-    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
+    makers: dict[Atom, Eqn] = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
     invariant: set[Atom] = {c.inner[0] for c in loop.consts}
     invariant.update(v for v, eqn in makers.items() if eqn.primitive is known_integers)
@@ -265,10 +259,10 @@ def _accumulations(loop: Loop, limits: Motion) -> list[Sum]:
     return found
 
 
-def _addend(carry: Carry, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -> Atom | None:
+def _addend(carry: Carry, makers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> Atom | None:
     """The term that a step adds to a carry; None if the carry is used otherwise, too."""
     (own,), out = carry.inner, carry.out
-    last = makers.get(out) if isinstance(out, Var) else None
+    last = makers.get(out)
     if last is None or last.primitive is not add or own not in last.inputs:
         return None
     if uses[own] != 1 or uses[out] != 1:
@@ -278,15 +272,15 @@ def _addend(carry: Carry, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -
 
 
 def _terms(
-    value: Atom, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int], most: int
+    value: Atom, makers: Mapping[Atom, Eqn], uses: Mapping[Atom, int], most: int
 ) -> list[Term]:
     """The terms of a value that is used once; none if there are more than ``most``."""
     turned: list[Eqn] = []
-    maker = makers.get(value) if isinstance(value, Var) else None
+    maker = makers.get(value)
     while maker is not None and maker.primitive in MOVES and uses[value] == 1:
         turned.insert(0, maker)
         value = maker.inputs[0]
-        maker = makers.get(value) if isinstance(value, Var) else None
+        maker = makers.get(value)
     if maker is None or uses[value] != 1:
         return []
     if maker.primitive is not add or most == 1:
@@ -297,7 +291,7 @@ def _terms(
 
 
 def _may_be_moved(
-    term: Term, own: Var, makers: Mapping[Var, Eqn], invariant: Container[Atom]
+    term: Term, own: Var, makers: Mapping[Atom, Eqn], invariant: Container[Atom]
 ) -> bool:
     """Whether a term is a sum or a scatter of values that change from step to step."""
     eqn = term.reduction
@@ -324,11 +318,11 @@ def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:
 
 
 def _moves_with_the_steps(
-    scatter: Eqn, makers: Mapping[Var, Eqn], invariant: Container[Atom]
+    scatter: Eqn, makers: Mapping[Atom, Eqn], invariant: Container[Atom]
 ) -> bool:
     """Whether a scatter into zeros has updates and an index that change from step to step."""
     zeros, given, *indices = scatter.inputs
-    maker = makers.get(zeros) if isinstance(zeros, Var) else None
+    maker = makers.get(zeros)
     if not is_zeros(maker):
         return False
     own = [isinstance(x, Var) and x not in invariant for x in (given, *indices)]

@@ -184,10 +184,7 @@ Rule = Callable[[_Rows, Eqn], Polynomial | None]
 
 
 def _of(combine: Callable[..., Polynomial | None]) -> Rule:
-    def rule(rows: _Rows, eqn: Eqn) -> Polynomial | None:
-        return combine(*map(rows.polynomial, eqn.inputs))
-
-    return rule
+    return lambda rows, eqn: combine(*map(rows.polynomial, eqn.inputs))
 
 
 _RULES: dict[Primitive, Rule] = {

@@ -15,6 +15,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ops.arrays.structural import broadcast_to_p, reshape_p, transpose_p
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.power import square
+from functrans.optimise.machine.sums.factors import aligned
 
 Names = tuple[str | int | None, ...]
 """The index along each axis of a value: ROW, COLUMN, or a number for a contracted axis; None if
@@ -59,8 +60,7 @@ def _factors(atom: Atom, axes: Names, producers: Mapping[Atom, Eqn]) -> Counter[
 
 
 def _multiplied(maker: Eqn, names: Names) -> list[Factor]:
-    shape = maker.outputs[0].aval.shape
-    return [(x, _aligned(x, shape, names)) for x in maker.inputs]
+    return [(x, aligned(x, names)) for x in maker.inputs]
 
 
 def _transposed(maker: Eqn, names: Names) -> list[Factor]:
@@ -75,13 +75,6 @@ def _reshaped(maker: Eqn, names: Names) -> list[Factor] | None:
         return None
     kept = (axis for axis, extent in zip(names, after, strict=True) if extent != 1)
     return [(maker.inputs[0], tuple(next(kept) if n != 1 else None for n in before))]
-
-
-def _aligned(atom: Atom, shape: Sequence[int], names: Names) -> Names:
-    """The names of the axes of an operand that is broadcast."""
-    own = atom.aval.shape
-    last = names[len(names) - len(own) :]
-    return tuple(None if n == 1 else name for n, name in zip(own, last, strict=True))
 
 
 _BEHIND: dict[Primitive, Callable[[Eqn, Names], list[Factor] | None]] = {

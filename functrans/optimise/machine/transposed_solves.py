@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import transpose_p
 from functrans.ops.linalg.factorisations import solve_p, triangular_solve
@@ -24,9 +24,8 @@ def solve_through_transposes(graph: Graph, target: Target) -> Graph:
     return Graph(graph.inputs, [_through(eqn, graph.makers) for eqn in graph.eqns], graph.outputs)
 
 
-def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
-    matrix = eqn.inputs[0] if eqn.primitive in SOLVERS else None
-    maker = producers.get(matrix) if isinstance(matrix, Var) else None
+def _through(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn:
+    maker = producers.get(eqn.inputs[0]) if eqn.primitive in SOLVERS else None
     if maker is None or maker.primitive is not transpose_p:
         return eqn
     n = len(maker.params["permutation"])

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -205,38 +205,46 @@ def entry_of(
 ) -> Entry | None:
     """The entry for calls similar to a completed one; None if native code cannot make them."""
     state = _state()
-    if state is None:
+    inputs, guard = (0, 0) if guarded is None else (guarded.inputs, guarded.program.ctypes.data)
+    if state is None or call.num_leaves + inputs != len(leaves):
         return None
-    make: Callable[..., Entry] = _python_entry if isinstance(program, PythonProgram) else _entry
+    trees = partial(roots, call, constants, inputs)
+    make: Callable[..., _Words] = _in_python if isinstance(program, PythonProgram) else _native
+    kept: list[Any] = [guarded]
     try:
-        return make(state, program, call, leaves, tuple(captures), result, guarded, constants)
+        own, rest = make(program, trees, leaves, tuple(captures), result, kept)
     except Unknown:
         return None
+    head = [state.ctypes.data, guard, *own, id(None), inputs]
+    return (np.array([*head, *chain(*rest)], np.int64), *kept)
 
 
-def _entry(
-    state: np.ndarray[Any, Any],
+_Words = tuple[list[int], Iterable[list[int]]]
+"""The words of a table that depend on the program, from the second to the tenth, and those that
+follow its head."""
+
+_Trees = Callable[[int], Sequence[Any]]
+"""Returns the trees of a call, given the number of its additional arguments."""
+
+
+def _native(
     program: NativeProgram,
-    call: Structure,
+    trees: _Trees,
     leaves: Sequence[Any],
     captures: tuple[Any, ...],
     result: Structure,
-    guarded: Guards | None,
-    constants: Constants,
-) -> Entry:
-    kept: list[Any] = [program, captures, guarded]
-    inputs = 0 if guarded is None else guarded.inputs
+    kept: list[Any],  # receives the objects to which the words have addresses
+) -> _Words:
+    kept += [program, captures]
     values = [*leaves, *captures]
     avals, results = program.in_avals, program.out_avals
-    if call.num_leaves + inputs != len(leaves):
-        raise Unknown
     if len(values) != len(avals) or result.num_leaves != len(results):
         raise Unknown
     looks = [
         partial(leaf, x, slot, aval)
         for slot, (x, aval) in enumerate(zip(values, avals, strict=True))
     ]
-    every = list(nodes(roots(call, constants, inputs, len(captures)), looks, kept))
+    every = list(nodes(trees(len(captures)), looks, kept))
     records = [
         [id(only_dtype(aval)), len(aval.shape), len(avals) + number, *aval.shape]
         for number, aval in enumerate(results)
@@ -248,30 +256,24 @@ def _entry(
     kept.append(allocator)
     records_at = NODES + sum(map(len, every))
     operations_at = records_at + sum(map(len, records))
-    guard = 0 if guarded is None else guarded.program.ctypes.data
-    head = [
-        state.ctypes.data, guard, program.steps_table.ctypes.data, total, frame, len(every),
-        len(results), records_at, operations_at, 0 if allocator is None else id(allocator),
-        id(captures), id(None), inputs,
+    own = [
+        program.steps_table.ctypes.data, total, frame, len(every), len(results), records_at,
+        operations_at, 0 if allocator is None else id(allocator), id(captures),
     ]  # fmt: skip
-    return (np.array([*head, *chain(*every, *records, *operations)], np.int64), *kept)
+    return own, (*every, *records, *operations)
 
 
-def _python_entry(
-    state: np.ndarray[Any, Any],
+def _in_python(
     program: PythonProgram,
-    call: Structure,
+    trees: _Trees,
     leaves: Sequence[Any],
     captures: tuple[Any, ...],
     result: Structure,
-    guarded: Guards | None,
-    constants: Constants,
-) -> Entry:
-    inputs = 0 if guarded is None else guarded.inputs
+    kept: list[Any],
+) -> _Words:
     # results are on a device if an argument is
-    if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):
+    if kinds.isdisjoint(map(type, leaves)):
         raise Unknown
-
     attempt = program.attempt
     assemble = itemgetter(0) if result.is_leaf() else result.unflatten
 
@@ -284,16 +286,12 @@ def _python_entry(
             raise
 
     nothing: tuple[Any, ...] = ()
-    kept: list[Any] = [called, nothing, guarded]
+    kept += [called, nothing]
     looks = [partial(object_leaf, x, slot, kept) for slot, x in enumerate(leaves)]
-    every = list(nodes(roots(call, constants, inputs, 0), looks, kept))
-    end = NODES + sum(map(len, every))
-    guard = 0 if guarded is None else guarded.program.ctypes.data
-    head = [
-        state.ctypes.data, guard, 0, 2 * len(every) + len(leaves) + 1, len(leaves), len(every),
-        0, end, end, id(called), id(nothing), id(None), inputs,
-    ]  # fmt: skip
-    return (np.array([*head, *chain(*every), _END], np.int64), *kept)
+    every = list(nodes(trees(0), looks, kept))
+    end, frame = NODES + sum(map(len, every)), 2 * len(every) + len(leaves) + 1
+    own = [0, frame, len(leaves), len(every), 0, end, end, id(called), id(nothing)]
+    return own, (*every, [_END])
 
 
 def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[list[int]]:

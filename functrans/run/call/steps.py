@@ -64,16 +64,8 @@ from functrans.run.code.modules import joined
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
-TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS, TIMELINE, NUMBER = (
-    2,
-    3,
-    4,
-    7,
-    10,
-    12,
-    13,
-    14,
-)
+TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES = 2, 3, 4, 7
+FRAME, SIGNALS, TIMELINE, NUMBER = 10, 12, 13, 14
 HEADER_WORDS = 15
 
 FLAG_WORDS = 11

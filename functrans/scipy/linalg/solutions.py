@@ -11,7 +11,7 @@ import scipy.linalg
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import common_dtype, inexact, inexact_pair
-from functrans.ops.arrays.structural import astype, reshape
+from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg import factorisations as ops
@@ -24,7 +24,7 @@ from functrans.ops.linalg.matrices import (
     transposed,
     triangle,
 )
-from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p
+from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p, solve_stein
 from functrans.ops.linalg.svd import svdvals_p
 from functrans.ops.linalg.sylvester import sylvester_p
 from functrans.scipy.define import answers, double, since_1_18, single
@@ -302,10 +302,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     if chosen.lower() not in ("direct", "bilinear"):
         raise ValueError(f"Unknown solver {method}")
     if chosen.lower() == "direct":
-        pairs = x[..., :, None, :, None] * conj(x)[..., None, :, None, :]
-        whole = identity(n * n, x.dtype) - reshape(pairs, shape=(*x.shape[:-2], n * n, n * n))
-        flat = reshape(right, shape=(*right.shape[:-2], n * n, 1))
-        return reshape(ops.solve(whole, flat), shape=right.shape)
+        return solve_stein(x, right)
     one = identity(n, x.dtype)
     xh = adjoint(x)
     shifted = ops.inv(xh + one)

@@ -87,15 +87,17 @@ def _parts(constraint: Any) -> tuple[Function, Function]:
     value = constraint.fun if hasattr(constraint, "fun") else partial(matmul, constraint.A)
     low, high = np.asarray(constraint.lb, float), np.asarray(constraint.ub, float)
 
-    def equal(x: Any) -> Any:
+    def bounded(x: Any) -> tuple[Any, Any, Any]:
         f = np.atleast_1d(inexact(value(x))).reshape(-1)
-        below, above = (np.broadcast_to(end, f.shape) for end in (low, high))
+        return f, np.broadcast_to(low, f.shape), np.broadcast_to(high, f.shape)
+
+    def equal(x: Any) -> Any:
+        f, below, above = bounded(x)
         same = np.flatnonzero(below == above)
         return f[same] - below[same]
 
     def positive(x: Any) -> Any:
-        f = np.atleast_1d(inexact(value(x))).reshape(-1)
-        below, above = (np.broadcast_to(end, f.shape) for end in (low, high))
+        f, below, above = bounded(x)
         from_below = np.flatnonzero((below != above) & np.isfinite(below))
         from_above = np.flatnonzero((below != above) & np.isfinite(above))
         return concatenate([f[from_below] - below[from_below], above[from_above] - f[from_above]])

@@ -20,7 +20,8 @@ values, rows are keys. So each element belongs to one team, and no atomic update
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.nodes import combine_pairwise, identity
@@ -97,8 +98,7 @@ class _Kernel:
         for number, products in enumerate(self.products):
             of_partners += tiles.multiplied(number, products)
             if number < last:
-                handed = self._handed_over(number)
-                of_partners.append(tiles.by_threads(handed))
+                of_partners.append(tiles.by_threads(partial(self._handed_over, number)))
         of_partners.append(tiles.by_threads(self._numbers))
         of_partners += [
             tiles.weighted(sums, numbers)
@@ -107,7 +107,7 @@ class _Kernel:
         results = [
             statement
             for each, sums, numbers in zip(self.weighted, self.sums, self.numbers, strict=False)
-            for statement in tiles.results(sums, numbers, self._result(each))
+            for statement in tiles.results(sums, numbers, partial(self._result, each))
         ]
         if self.plain:
             results.append(tiles.by_rows(self._of_rows))
@@ -133,11 +133,8 @@ class _Kernel:
             stores += [Store(parts, (own, across), start) for own in self.tiles.own_rows(thread)]
         return stores
 
-    def _handed_over(self, number: int) -> Callable[[Scalar], Sequence[Statement]]:
-        def stores(thread: Scalar) -> Sequence[Statement]:
-            return self.tiles.handed_over(thread, self.products[number], self.numbers[number])
-
-        return stores
+    def _handed_over(self, number: int, thread: Scalar) -> Sequence[Statement]:
+        return self.tiles.handed_over(thread, self.products[number], self.numbers[number])
 
     def _numbers(self, thread: Scalar) -> list[Statement]:
         """Compute the terms of a thread's pairs."""
@@ -177,14 +174,11 @@ class _Kernel:
                 for partner, x in zip(partners, of_each, strict=True)
             ]
         last = len(self.products) - 1
-        handed = self._handed_over(last)(thread) if self.products else ()
+        handed = self._handed_over(last, thread) if self.products else ()
         return [*handed, counted(counter, body)]
 
-    def _result(self, each: PairSum) -> Callable[[Element], Sequence[Statement]]:
-        def stores(element: Element) -> Sequence[Statement]:
-            return self._stored(each, {**element.known, each.sum: element.sum})
-
-        return stores
+    def _result(self, each: PairSum, element: Element) -> Sequence[Statement]:
+        return self._stored(each, {**element.known, each.sum: element.sum})
 
     def _of_rows(self, own: Scalar) -> Sequence[Statement]:
         """Store results that have no columns."""

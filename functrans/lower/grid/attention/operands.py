@@ -104,28 +104,24 @@ class Operands:
         """The operands of rows of a product."""
 
         def place(each: Loaded, stretch: Scalar) -> Place:
-            return self.left[number][each.operand], (
-                stretch * self.tile.depth + each.term,
-                each.own,
-            )
+            term = stretch * self.tile.depth + each.term
+            return self.left[number][each.operand], (term, each.own)
 
         return _loads(partial(self.share_of_rows, number), place)
 
     def of_partners(self, number: int) -> Load:
         """The operands of partners of a product."""
-
-        def place(each: Loaded, stretch: Scalar) -> Place:
-            return self.right[number][each.operand], (each.term, each.own)
-
-        return _loads(partial(self.share_of_partners, number), place)
+        return _loads(
+            partial(self.share_of_partners, number),
+            lambda each, _: (self.right[number][each.operand], (each.term, each.own)),
+        )
 
     def of_values(self, number: int) -> Load:
         """The values of partners, in stretches of partners; beyond the last partner they are 0."""
-
-        def place(each: Loaded, stretch: Scalar) -> Place:
-            return self.values[number], (each.term, each.own)
-
-        return _loads(partial(self.share_of_values, number), place)
+        return _loads(
+            partial(self.share_of_values, number),
+            lambda each, _: (self.values[number], (each.term, each.own)),
+        )
 
     def share_of_rows(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
         """A thread's share of a stretch of the operands of rows."""

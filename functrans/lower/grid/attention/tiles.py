@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 from functrans.loop.grid import AttentionTile, Grid
@@ -167,16 +168,11 @@ class PairTiles:
 
     def multiplied(self, number: int, products: Buffer) -> list[Statement]:
         """One of the products, for the pairs of a tile."""
-        of = self.products[number]
-
-        def nothing(thread: Scalar) -> list[Statement]:
-            return filled(products, thread, of.start)
-
-        def terms(thread: Scalar, stretch: Scalar) -> list[Statement]:
-            return self._terms(number, products, thread, stretch)
-
-        operands = self.operands.of_partners(number)
-        return [self.by_threads(nothing), self.in_stretches(of.terms, operands, terms)]
+        of, operands = self.products[number], self.operands.of_partners(number)
+        return [
+            self.by_threads(lambda thread: filled(products, thread, of.start)),
+            self.in_stretches(of.terms, operands, partial(self._terms, number, products)),
+        ]
 
     def _terms(
         self, number: int, products: Buffer, thread: Scalar, stretch: Scalar
@@ -208,10 +204,7 @@ class PairTiles:
 
     def weighted(self, sums: Sums, weights: Buffer) -> For:
         """The values of a tile of partners, weighted and added to the sums of threads."""
-
-        def terms(thread: Scalar, stretch: Scalar) -> list[Statement]:
-            return self._weighted_terms(sums, weights, thread, stretch)
-
+        terms = partial(self._weighted_terms, sums, weights)
         return self.in_stretches(self.tile.keys, self.operands.of_values(sums.number), terms)
 
     def _weighted_terms(

@@ -159,12 +159,11 @@ class WarpOperands(Operands):
     ) -> list[Statement]:
         """A thread's share of an operand, moved to shared memory."""
         found: list[Statement] = []
-        move = _copied if side.is_copied else _stored
         other = {} if block is None else {self.partner_block: block}
         for run in self._share_of_runs(side, thread):
             places = [(run.line, self.simplify(run.start + step)) for step in range(RUN)]
             elements = [*self.substitute(run.elements, other)] if other else run.elements
-            found += where_true(run.exists, move(side.tile, places, elements))
+            found += where_true(run.exists, _moved(side, places, elements))
         return found
 
     def _share_of_runs(self, side: Side, thread: Scalar) -> list[_Run]:
@@ -207,20 +206,13 @@ def _numbers(extent: int, *, along: bool) -> Numbers:
     return numbers
 
 
-def _copied(
-    tile: Buffer, places: Sequence[tuple[Scalar, Scalar]], elements: Sequence[Scalar]
+def _moved(
+    side: Side, places: Sequence[tuple[Scalar, Scalar]], elements: Sequence[Scalar]
 ) -> list[Statement]:
-    return [
-        Store(tile, at, bitcast(x, tile.dtype), late=True)
-        for at, x in zip(places, elements, strict=True)
+    """Stores of elements; those that are not copied asynchronously are all loaded before."""
+    names = elements if side.is_copied else [local(x.dtype, "next") for x in elements]
+    stores: list[Statement] = [
+        Store(side.tile, at, bitcast(x, side.tile.dtype), late=side.is_copied)
+        for at, x in zip(places, names, strict=True)
     ]
-
-
-def _stored(
-    tile: Buffer, places: Sequence[tuple[Scalar, Scalar]], elements: Sequence[Scalar]
-) -> list[Statement]:
-    names = tuple(local(x.dtype, "next") for x in elements)
-    stores = [
-        Store(tile, at, bitcast(name, tile.dtype)) for at, name in zip(places, names, strict=True)
-    ]
-    return [Let(names, tuple(elements)), *stores]
+    return stores if side.is_copied else [Let(tuple(names), tuple(elements)), *stores]

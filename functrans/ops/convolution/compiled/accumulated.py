@@ -7,7 +7,7 @@ channels and features are contiguous in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 from math import prod
 
@@ -240,14 +240,9 @@ class _Accumulated:
         """Loops that add the sums of a block to those of a part."""
         of, part = self.of, self.part
         places = {axis.label: index("p", axis.extent) for axis in of.places}
-        taps = {label: index("k", extent) for label, extent in self.block.items()}
-        stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
-        image, bounds = self._terms(taps, stops)
+        taps, image, bounds = self._terms(size)
         groups = [outer[axis.label] for axis in of.apart]
-        where = []
-        for label, k in taps.items():
-            window, (low, _) = self.windows[label], self.regions[label]
-            where.append(places[label] * window.stride + k * window.dilation - low)
+        where = self._seen_at(places, taps)
 
         def sums_of(rows: Tile, columns: Tile) -> Body:
             lane = index("lane", columns.height)
@@ -271,15 +266,23 @@ class _Accumulated:
 
         return in_tiles(of.column.extent, of.lanes, panel)
 
-    def _terms(
-        self, taps: At, stops: Sequence[Scalar]
-    ) -> tuple[Scalar, tuple[tuple[Scalar, Scalar, Scalar], ...]]:
-        """The image of a block's term, and the loops over all terms."""
+    def _seen_at(self, places: Mapping[int, Scalar], taps: At) -> list[Scalar]:
+        """The position in a region of the element that a tap reads for a place."""
+        where = []
+        for label, k in taps.items():
+            window, (low, _) = self.windows[label], self.regions[label]
+            where.append(places[label] * window.stride + k * window.dilation - low)
+        return where
+
+    def _terms(self, size: Scalar) -> tuple[At, Scalar, tuple[tuple[Scalar, Scalar, Scalar], ...]]:
+        """The taps and the image of a block's term, and the loops over all terms."""
+        taps = {label: index("k", extent) for label, extent in self.block.items()}
+        stops = [size, *(const(axis.extent, INDEX) for axis in self.of.taps[1:])]
         bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
         if self.of.images == 1:
-            return ZERO, bounds
+            return taps, ZERO, bounds
         image = index("image", self.of.images)
-        return image, ((image, ZERO, const(self.of.images, INDEX)), *bounds)
+        return taps, image, ((image, ZERO, const(self.of.images, INDEX)), *bounds)
 
     def _along_taps(self, outer: At, start: Scalar, size: Scalar) -> Body:
         """Loops that add a block's sums, which are split over vector lanes, to those of a part."""
@@ -287,9 +290,7 @@ class _Accumulated:
         *around, last = of.places
         places = {axis.label: index("p", axis.extent) for axis in around}
         row = index("row", of.row.extent)
-        taps = {label: index("k", extent) for label, extent in self.block.items()}
-        stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
-        image, bounds = self._terms(taps, stops)
+        taps, image, bounds = self._terms(size)
         first = of.taps[0].label
         own = outer | taps | {first: taps[first] + start}
         if of.images > 1:
@@ -300,10 +301,7 @@ class _Accumulated:
             totals, values, stores = [], [], []
             for n, p in product(range(tile.height), range(seen_from.height)):
                 here = places | {last.label: seen_from.first + p}
-                where = []
-                for label, k in taps.items():
-                    window, (low, _) = self.windows[label], self.regions[label]
-                    where.append(here[label] * window.stride + k * window.dilation - low)
+                where = self._seen_at(here, taps)
                 column = own | {of.column.label: tile.first + n}
                 other = load(self.y, [simplify(column[label]) for label in self.y_labels])
                 element = load(self.seen, (self.part, image, row, *where))

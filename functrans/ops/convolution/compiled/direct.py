@@ -137,10 +137,10 @@ class _Direct:
         if self.tiles.along_images:
             return body(block)
 
-        def one(outer: At, image: Scalar) -> Body:
-            return body(block._replace(outer=outer, image=image))
-
-        return each_image(block.outer, self.tiles.outer, self.tiles.images, one)
+        return each_image(
+            block.outer, self.tiles.outer, self.tiles.images,
+            lambda outer, image: body(block._replace(outer=outer, image=image)),
+        )  # fmt: skip
 
     # -- copies -------------------------------------------------------------------------------
 

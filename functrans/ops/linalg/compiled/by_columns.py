@@ -45,6 +45,7 @@ from functrans.ops.linalg.compiled.lapack import (
     Factors,
     LibraryCalls,
     Statements,
+    undone,
 )
 
 OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}
@@ -95,12 +96,8 @@ class Copies(LibraryCalls):
         )
 
     def factorised(self, factors: Factors) -> Statements:
-        n = self.n
-        getrf = self._call(
-            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
-            reads=(factors.lower_upper,), writes=factors,
-        )  # fmt: skip
-        return self.filled(factors.lower_upper, n, n, self.element), getrf
+        filled = self.filled(factors.lower_upper, self.n, self.n, self.element)
+        return filled, self._getrf(factors)
 
     def solve(self, factors: Factors, b: Parts | None, *, transpose_a: bool = False) -> Statements:
         """Solutions; without right-hand sides, the inverse."""
@@ -144,8 +141,7 @@ class Copies(LibraryCalls):
         length = local(DOUBLE, "length")
         sign = local(DOUBLE, "re"), local(DOUBLE, "im")
         total = local(DOUBLE, "logarithm")
-        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
-        turn = where(stayed, one, minus) / length
+        turn = where(self._stayed(factors, i), one, minus) / length
         x, y = re * turn, im * turn
         turned = sign[0] * x - sign[1] * y, sign[0] * y + sign[1] * x
         step = (
@@ -263,24 +259,19 @@ class Copies(LibraryCalls):
         getrf = self._call(
             "getrf", m, n, a, m, exchanges, self.info, reads=(a,), writes=(a, exchanges, self.info)
         )
-        i, step, place = index("i", m), index("k", k), local(INDEX, "place")
-        last = k - 1 - step
-        # the row that arrives at a position: undo the exchanges, from the last one on
-        other = convert(load(exchanges, (*self._place(exchanges), last)), INDEX) - 1
-        before = where(eq(place, last), other, where(eq(place, other), last, place))
-        found = (
-            Let((place,), (i,)),
-            For(step, ZERO, as_index(k), (Assign((place,), (before,)),)),
-            Store(order, (*self.at, i), convert(place, INT)),
-        )
-        row = index("i", k)
+        i, row = index("i", m), index("i", k)
+
+        def exchanged(step: Scalar) -> Scalar:
+            return convert(load(exchanges, (*self._place(exchanges), step)), INDEX) - 1
+
+        place, undo = undone(i, k, exchanged)
         pivot = convert(load(exchanges, (*self._place(exchanges), row)), INT) - 1
         return (
             self.filled(a, m, n, self.element),
             getrf,
             self.handed(tuple(factors), m, n, self.of(a)),
             For(row, ZERO, as_index(k), (Store(pivots, (*self.at, row), pivot),)),
-            For(i, ZERO, as_index(m), found),
+            For(i, ZERO, as_index(m), (*undo, Store(order, (*self.at, i), convert(place, INT)))),
         )
 
     # -- memory, and copies to it and from it -------------------------------------------------

@@ -27,8 +27,7 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While, load
-from functrans.loop.statements import local as new_local
+from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
@@ -113,7 +112,7 @@ class _Spectrum(Tridiagonal):
         two, any_two = self.over_lanes("or", eq(end, first + 1))
         low, lowest = self.over_lanes("min", where(first < end, first, n - 1))
         high, highest = self.over_lanes("max", where(first < end, end, 0))
-        start, stop, steps = (new_local(INDEX, label) for label in ("start", "stop", "steps"))
+        start, stop, steps = (local(INDEX, label) for label in ("start", "stop", "steps"))
         range_ = tuple(bounded(x, n, "clip") for x in (low, maximum(low, high)))
         well = ~remains
         return (
@@ -154,8 +153,8 @@ class _Spectrum(Tridiagonal):
         """Find the next block of several rows, in lanes whose block is done."""
         n, block, i = self.n, self.block, index("i", self.n)
         first, last = self.of(block.first), self.of(block.last)
-        start, stop = new_local(INDEX, "start"), new_local(INDEX, "stop")
-        top, bottom = new_local(DOUBLE, "top"), new_local(DOUBLE, "bottom")
+        start, stop = local(INDEX, "start"), local(INDEX, "stop")
+        top, bottom = local(DOUBLE, "top"), local(DOUBLE, "bottom")
         size, of_last = abs(self.of(self.diagonal, i)), abs(self.of(self.diagonal, n - 1))
         (small,), tested = let(self._is_small(i))
         begins = eq(start, n) & (i > last) & ~small
@@ -187,7 +186,7 @@ class _Spectrum(Tridiagonal):
         n, block, lane = self.n, self.block, self.lane
         i, j, k = (index(label, n) for label in "ijk")
         labels = ("first", "last", "middle", "between")
-        first, last, middle, between = bounds = tuple(new_local(INDEX, x) for x in labels)
+        first, last, middle, between = bounds = tuple(local(INDEX, x) for x in labels)
 
         def exchanged(memory: Buffer, before: Scalar, after: Scalar, *outer: Scalar) -> Body:
             places = [(*outer, bounded(x, n, "clip"), lane) for x in (before, after)]
@@ -216,8 +215,8 @@ class _Spectrum(Tridiagonal):
         """Find the first part of a block that does not decouple, and its shift."""
         n, block, i = self.n, self.block, index("i", self.n)
         first, last = self.of(block.first), self.of(block.last)
-        start, stop = new_local(INDEX, "start"), new_local(INDEX, "stop")
-        found = above, below, beside, end = tuple(new_local(DOUBLE, "x") for _ in range(4))
+        start, stop = local(INDEX, "start"), local(INDEX, "stop")
+        found = above, below, beside, end = tuple(local(DOUBLE, "x") for _ in range(4))
         d, following = self.of(self.diagonal, i), self.of(self.diagonal, i + 1)
         (small, inside), tested = let(self._is_small(i), (i >= first) & (i < last))
         begins = inside & ~small & eq(start, n)
@@ -298,7 +297,7 @@ class _Spectrum(Tridiagonal):
         (first, end), named = let(self.of(block.first), self.of(block.end))
         (is_two,), tested = let(eq(end, first + 1))
         labels = ("cosine", "sine", "less", "g", "below", "behind")
-        cosine, sine, less, g, below, behind = state = tuple(new_local(DOUBLE, x) for x in labels)
+        cosine, sine, less, g, below, behind = state = tuple(local(DOUBLE, x) for x in labels)
         i = start + stop - 1 - t
         (above, beside, active), given = let(self.of(d, i), self.of(e, i), (i >= first) & (i < end))
         (c, s, r), rotated = _rotation(g, sine * beside)
@@ -345,7 +344,7 @@ class _Spectrum(Tridiagonal):
 
     def _unpacked(self, order: Buffer, values: Buffer, vectors: Buffer | None) -> Body:
         n, lane, at = self.n, self.lane, self.at()
-        i, k, place = index("i", n), index("k", n), new_local(INDEX, "place")
+        i, k, place = index("i", n), index("k", n), local(INDEX, "place")
         power = load(self.power, (lane,))
         value = load(self.diagonal, (place, lane)) * power
         body: Body = (

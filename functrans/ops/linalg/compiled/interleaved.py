@@ -26,8 +26,8 @@ from functrans.loop.statements import (
     Store,
     buffer,
     load,
+    local,
 )
-from functrans.loop.statements import local as new_local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import ensure, let
@@ -100,7 +100,7 @@ class Interleaved:
 
     def over_lanes(self, op: str, value: Scalar) -> tuple[Scalar, Reduce]:
         """A number that combines those of all lanes."""
-        target = new_local(value.dtype, op)
+        target = local(value.dtype, op)
         loop = (self.lane, ZERO, as_index(self.lanes))
         return target, Reduce((target,), (op,), (value,), (loop,), lanes=self.lanes, whole=True)
 
@@ -120,7 +120,7 @@ class Interleaved:
         stop: Scalar | int,
     ) -> tuple[tuple[Scalar, ...], Reduce]:  # fmt: skip
         """The same for several numbers."""
-        targets = tuple(new_local(value.dtype, op) for value in values)
+        targets = tuple(local(value.dtype, op) for value in values)
         loop = (i, self._number(start), self._number(stop))
         return targets, Reduce(targets, (op,) * len(values), values, (loop,))
 
@@ -153,7 +153,7 @@ class Interleaved:
         """
         i, j = index("i", rows), index("j", max(self.rows, self.columns))
         a, zero = self.of(memory, i, j), const(0, DOUBLE)
-        largest = new_local(DOUBLE, "largest")
+        largest = local(DOUBLE, "largest")
         maximised = Assign((largest,), (maximum(largest, abs(a)),))
         scale, finite, well = Scale.of(largest), largest < np.inf, eq(largest, largest)
         (exponent, factor), named = let(

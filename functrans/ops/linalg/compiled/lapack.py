@@ -7,6 +7,8 @@ Workspaces have the leading axes, too: threads share the matrices of a stack.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from functrans import vecmath
@@ -15,10 +17,12 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.statements import (
     Address,
+    Assign,
     Buffer,
     Call,
     For,
     If,
+    Let,
     Reduce,
     Statement,
     Store,
@@ -49,6 +53,16 @@ class Factors(NamedTuple):
     pivots: Buffer  # the row with which each row was exchanged, counted from 1
     info: Buffer  # not 0 where a matrix is singular
 
+    @classmethod
+    def scratch(cls, at: Emission, a: Buffer) -> Factors:
+        """Memory for the factors of a stack of matrices."""
+        *leading, n, _ = a.extents
+        return cls(
+            at.scratch("lu", a.dtype, (*leading, n, n)),
+            at.scratch("pivots", INT, (*leading, n)),
+            at.scratch("info", INT, (*leading, 1)),
+        )
+
 
 def solve(at: Emission) -> None:
     """Solutions, from the factors of the matrices."""
@@ -68,17 +82,15 @@ def inv(at: Emission) -> None:
 
 def det(at: Emission, factors: Factors | None = None) -> None:
     """Determinants, from the factors of the matrices."""
-    a = at.operand(0)
-    factors, calls = factors or _factors(at, a), Calls(a)
-    at.call(calls.for_each(calls.det(factors, at.result())))
+    calls = Calls(at.operand(0))
+    at.call(calls.for_each(calls.det(factors or _factors(at, calls.a), at.result())))
 
 
 def slogdet(at: Emission, factors: Factors | None = None) -> None:
     """Signs and logarithms of determinants, from the factors of the matrices."""
-    a = at.operand(0)
-    factors, calls = factors or _factors(at, a), Calls(a)
-    body = calls.slogdet(factors, at.result(0), at.result(1))
-    at.call(calls.for_each(body))
+    calls = Calls(at.operand(0))
+    factors = factors or _factors(at, calls.a)
+    at.call(calls.for_each(calls.slogdet(factors, at.result(0), at.result(1))))
 
 
 def cholesky(at: Emission) -> None:
@@ -113,21 +125,31 @@ def _factors(at: Emission, a: Buffer) -> Factors:
     """The factors of the transposes of matrices, shared by all operations that need them."""
 
     def make() -> Factors:
-        *leading, n, _ = a.extents
-        factors = Factors(
-            at.scratch("lu", a.dtype, (*leading, n, n)),
-            at.scratch("pivots", INT, (*leading, n)),
-            at.scratch("info", INT, (*leading, 1)),
-        )
+        factors = Factors.scratch(at, a)
         if pivoting.is_profitable(at, a):
             pivoting.factorise(at, a, *factors)
         else:
             calls = Calls(a)
             statements = calls.for_each(calls.factorise(factors))
-            at.call(statements, uncounted=2 * calls.count * n // 3, writes=factors)
+            at.call(statements, uncounted=2 * calls.count * calls.n // 3, writes=factors)
         return factors
 
     return at.shared((_factors, a), make)
+
+
+def undone(
+    position: Scalar, steps: int, exchanged: Callable[[Scalar], Scalar]
+) -> tuple[Scalar, Statements]:
+    """The row that arrives at a position after row exchanges, from the last one back.
+
+    In each step, that row changes places with the row ``exchanged(step)``.
+    """
+    row, step = local(INDEX, "place"), index("k", steps)
+    last = steps - 1 - step
+    other = exchanged(last)
+    before = where(eq(row, last), other, where(eq(row, other), last, row))
+    loop = For(step, ZERO, const(steps, INDEX), (Assign((row,), (before,)),))
+    return row, (Let((row,), (position,)), loop)
 
 
 class LibraryCalls:
@@ -156,6 +178,18 @@ class LibraryCalls:
     def _regular(self, factors: Factors) -> Scalar:
         """Whether the matrix is not singular."""
         return eq(load(factors.info, (*self.at, ZERO)), 0)
+
+    def _getrf(self, factors: Factors) -> Call:
+        """Factorise the matrix that is in the memory for its factors."""
+        n = self.n
+        return self._call(
+            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
+            reads=(factors.lower_upper,), writes=factors,
+        )  # fmt: skip
+
+    def _stayed(self, factors: Factors, i: Scalar) -> Scalar:
+        """Whether a row was not exchanged; each exchange changes the determinant's sign."""
+        return eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
 
     def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
         """Copy a matrix, or a triangle of it."""
@@ -203,19 +237,12 @@ class Calls(LibraryCalls):
     """
 
     def factorise(self, factors: Factors) -> Statements:
-        n = self.n
-        getrf = self._call(
-            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
-            reads=(factors.lower_upper,), writes=factors,
-        )  # fmt: skip
-        return self._copy(b"A", self.a, factors.lower_upper, n), getrf
+        return self._copy(b"A", self.a, factors.lower_upper, self.n), self._getrf(factors)
 
     def solve(self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool) -> Statements:
         n, columns = b.extents[-2:]
-        turned, info = (
-            self._work(x, "turned", self.dtype, columns, n),
-            self._work(x, "info", INT, 1),
-        )
+        turned = self._work(x, "turned", self.dtype, columns, n)
+        info = self._work(x, "info", INT, 1)
         trans = b"N" if transpose_a else b"T"
         getrs = self._call(
             "getrs", trans, n, columns, factors.lower_upper, n, factors.pivots, turned, n, info,
@@ -298,14 +325,13 @@ class Calls(LibraryCalls):
         place, stop = (*self.at, i, j), const(n, INDEX)
         loops = tuple((each, ZERO, stop) for each in (i, j))
         pivot = load(factors.lower_upper, (*self.at, i, i))
-        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
         det, largest, inverse = (local(dtype, label) for label in ("det", "largest", "inverse"))
         most = float(np.finfo(dtype).eps) ** -0.25
         is_exact = (largest * inverse * n < most) & (abs(det) > 0) & (abs(det) < np.inf)
         scale = Store(target, place, det, "mul")
         return (
             *self.factorise(factors),
-            Reduce((det,), ("mul",), (where(stayed, pivot, -pivot),), loops[:1]),
+            Reduce((det,), ("mul",), (where(self._stayed(factors, i), pivot, -pivot),), loops[:1]),
             self._call("laset", b"A", n, n, zero, one, target, n, writes=(target,)),
             self._call(
                 "getrs", b"T", n, n, factors.lower_upper, n, factors.pivots, target, n, info,
@@ -378,9 +404,8 @@ class Calls(LibraryCalls):
         """Sign and logarithm of the determinant: the product of the pivots might overflow."""
         i = index("i", self.n)
         pivot = load(factors.lower_upper, (*self.at, i, i))
-        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
         one, minus = const(1, self.dtype), const(-1, self.dtype)
-        turn = where(stayed, one, minus) * where(pivot < 0, minus, one)
+        turn = where(self._stayed(factors, i), one, minus) * where(pivot < 0, minus, one)
         sign, total = local(self.dtype, "sign"), local(self.dtype, "logarithm")
         loop = (i, ZERO, const(self.n, INDEX))
         fold = Reduce((sign, total), ("mul", "add"), (turn, logarithm(abs(pivot))), (loop,))

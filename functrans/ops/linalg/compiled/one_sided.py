@@ -14,8 +14,7 @@ import numpy as np
 from functrans.loop.failures import NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index
 from functrans.loop.scalar import Scalar, const, convert, copysign, fma, sqrt, where
-from functrans.loop.statements import Assign, Buffer, For, Let, Store, While, load
-from functrans.loop.statements import local as new_local
+from functrans.loop.statements import Assign, Buffer, For, Let, Store, While, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
@@ -73,8 +72,8 @@ class _Columns(Interleaved):
 
     def _rotated(self) -> Body:
         """Sweeps over all pairs of columns."""
-        p, q, sweep = index("p", self.n), index("q", self.n), new_local(INDEX, "sweep")
-        again = new_local(INDEX, "again")
+        p, q, sweep = index("p", self.n), index("q", self.n), local(INDEX, "sweep")
+        again = local(INDEX, "again")
         rotates, any_rotates = self.over_lanes("max", self.of(self.again))
         pairs = self.loop(p, 0, self.n - 1, self.loop(q, p + 1, self.n, *self._pair(p, q, again)))
         well = ~(rotates > 0)

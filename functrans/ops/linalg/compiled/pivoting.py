@@ -40,9 +40,6 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
     def behind(strip: Panels) -> Body:
         return _eliminated(panels, strip, block, height, limits, pivots)
 
-    def out(strip: Panels) -> Body:
-        return _out(strip, lower_upper, pivots)
-
     body = (
         Store(info, (*batch, ZERO), const(0, info.dtype)),
         in_strips(panels, limits, ZERO, panels.count, lambda strip: _packed(strip, a)),
@@ -50,7 +47,9 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
             _factors_of_panel(panels.part(block, 1, panels.count), first, n, factors, pivots, info),
             in_strips(panels, limits, at.simplify(block + 1), panels.count, behind),
         )),
-        in_strips(panels, limits, ZERO, panels.count, out),
+        in_strips(
+            panels, limits, ZERO, panels.count, lambda strip: _out(strip, lower_upper, pivots)
+        ),
     )  # fmt: skip
     at.call(
         for_each(batch, body), stack=(factors,), in_phases=True,

@@ -108,11 +108,8 @@ class Reflections:
         A column is zero above the diagonal, and on it while it is multiplied, so that all loops go
         over whole groups of rows.
         """
-        own, first, dtype = (
-            self.panels.part(block, 1, self.panels.count),
-            block * self.width,
-            self.dtype,
-        )
+        own, first = self.panels.part(block, 1, self.panels.count), block * self.width
+        dtype = self.dtype
         (_, lane), j = own.indices, index("j", self.width)
         row, zero, one = self.simplify(first + j), const(0, dtype), const(1, dtype)
         before, here = lane < j, eq(lane, j)
@@ -203,11 +200,8 @@ class Reflections:
             (largest,), ("max",), (abs(load(rows.products, (k,))),), (terms,),
             lanes=min(own.lanes, self.width), whole=True,
         )  # fmt: skip
-        alpha, squares, x = (
-            load(rows.head, (j,)),
-            load(rows.products, (j,)),
-            own.element(ZERO, row, j),
-        )
+        alpha, squares = load(rows.head, (j,)), load(rows.products, (j,))
+        x = own.element(ZERO, row, j)
         limit = 2.0 ** (limits.maxexp // 3)
         inside = (squares >= 1 / limit) & (squares <= limit) & (alpha * alpha <= limit)
         inside = inside & (largest <= float(limits.max))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from string import ascii_letters
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from functrans.ops.elementwise.power import square
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.records import NamedTuple
+
+T = TypeVar("T")
 
 
 class Factoring(NamedTuple):
@@ -193,14 +196,15 @@ class Search(NamedTuple):
 
     def operands(self, eqn: Eqn, labels: Labels, depth: int) -> list[Product]:
         """The factors of an elementwise equation's operands, which are aligned at the last axis."""
-        return [self.product(x, _aligned(x, labels), depth) for x in eqn.inputs]
+        return [self.product(x, aligned(x, labels), depth) for x in eqn.inputs]
 
 
 Rule = Callable[[Eqn, Labels, Search, int], Product | None]
 """Returns the factors of an equation's result; None if it is not to be decomposed."""
 
 
-def _aligned(x: Atom, labels: Labels) -> Labels:
+def aligned(x: Atom, labels: tuple[T | None, ...]) -> tuple[T | None, ...]:
+    """The labels of the axes of an operand that is broadcast."""
     own = labels[len(labels) - len(x.aval.shape) :]
     return tuple(None if n == 1 else label for n, label in zip(x.aval.shape, own, strict=True))
 
@@ -324,7 +328,7 @@ def _reshaped(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product |
 
 
 def _broadcast(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | None:
-    return search.product(eqn.inputs[0], _aligned(eqn.inputs[0], labels), depth)
+    return search.product(eqn.inputs[0], aligned(eqn.inputs[0], labels), depth)
 
 
 RULES: dict[Primitive, Rule] = {

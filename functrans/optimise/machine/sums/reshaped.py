@@ -15,7 +15,7 @@ from math import prod
 from operator import mul
 from typing import Any
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import Joins
@@ -85,7 +85,7 @@ def _takes_all_axes(eqn: Eqn) -> bool:
     return eqn.primitive in REDUCTIONS and len(eqn.params["axes"]) == eqn.inputs[0].aval.ndim > 1
 
 
-def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn], columns: Shape) -> bool:
+def _lies_in_memory(atom: Atom, producers: Mapping[Atom, Eqn], columns: Shape) -> bool:
     """Whether a value is computed elementwise from the graph's inputs and numbers alone.
 
     Inputs may also be ``columns``, which all rows share.
@@ -93,7 +93,7 @@ def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn], columns: Shape) ->
     waiting, seen = [atom], {atom}
     while waiting and len(seen) <= MOST_BETWEEN:
         one = waiting.pop()
-        eqn = producers.get(one) if isinstance(one, Var) else None
+        eqn = producers.get(one)
         if one.aval.size > 1 and one.aval.shape not in (atom.aval.shape, columns):
             return False
         if eqn is None or one.aval.size <= 1:
@@ -114,7 +114,7 @@ def _is_apart(eqn: Eqn, target: Target) -> bool:
     return eqn.primitive in REDUCTIONS and (takes_all or target.lanes_are_threads)
 
 
-def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn], target: Target) -> Shape | None:
+def _shape_before(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> Shape | None:
     """The shape that operands had before they were reshaped; None if all of them are in memory.
 
     A grid of threads reshapes those in memory, too: neighbouring accesses cannot be recognised
@@ -130,7 +130,7 @@ def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn], target: Target) -> Sha
 
 
 def _reduced(
-    eqn: Eqn, shape: Shape, producers: Mapping[Var, Eqn], values: Environment
+    eqn: Eqn, shape: Shape, producers: Mapping[Atom, Eqn], values: Environment
 ) -> list[Any]:
     def operand(x: Any) -> Any:
         maker = producers.get(x)

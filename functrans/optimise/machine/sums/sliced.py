@@ -44,10 +44,9 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """Rules for diagonals of products of which only the diagonal is read."""
-    slices = [eqn for eqn in graph.eqns if eqn.primitive is slice_p]
     found: dict[Eqn, Rule] = {}
-    for eqn in slices:
-        flat = graph.makers.get(eqn.inputs[0])
+    for eqn in graph.eqns:
+        flat = graph.makers.get(eqn.inputs[0]) if eqn.primitive is slice_p else None
         if flat is None or flat.primitive is not reshape_p or graph.uses[eqn.inputs[0]] > 1:
             continue
         (x,) = flat.inputs

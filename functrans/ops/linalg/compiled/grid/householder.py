@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from functrans.loop.nodes import ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, copysign, eq, sqrt, where
-from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, load
-from functrans.loop.statements import local as new_local
+from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.grid.teams import Team
@@ -69,7 +68,7 @@ class Reflections(Team):
         dtype = self.dtype
         before, *values = self._reflection(rows, step)
         replaced, scale, unit, divisor = (
-            new_local(dtype, name) for name in ("beta", "tau", "unit", "divisor")
+            local(dtype, name) for name in ("beta", "tau", "unit", "divisor")
         )
         i, j = index("i", self.n), index("j", self.columns)
         divided = Store(rows, (i, step), load(rows, (i, step)) / unit / divisor)
@@ -92,7 +91,7 @@ class Reflections(Team):
         """
         n, dtype, lanes = self.n, self.dtype, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
-        largest, below, squares = (new_local(dtype, name) for name in ("largest", "below", "sum"))
+        largest, below, squares = (local(dtype, name) for name in ("largest", "below", "sum"))
         zero, one = const(0, dtype), const(1, dtype)
         size = abs(load(rows, (i, step)))
         sizes = Reduce(
@@ -102,7 +101,7 @@ class Reflections(Team):
             ((i, step, as_index(n)),),
             lanes=lanes,
         )
-        unit = new_local(dtype, "unit")
+        unit = local(dtype, "unit")
         part = load(rows, (j, step)) / unit
         total = Reduce((squares,), ("add",), (part * part,), ((j, step, as_index(n)),), lanes=lanes)
         corner, nothing = load(rows, (step, step)), eq(below, 0)
@@ -121,7 +120,7 @@ class Reflections(Team):
     ) -> Body:
         """One thread reflects one column: twice its component along the vector is subtracted."""
         i, k = index("i", self.n), index("k", self.n)
-        along, part = new_local(self.dtype, "along"), new_local(self.dtype, "part")
+        along, part = local(self.dtype, "along"), local(self.dtype, "part")
         value = load(rows, (k, step)) * target.load(k, column)
         stop = as_index(self.n)
         first = target.load(step, column)

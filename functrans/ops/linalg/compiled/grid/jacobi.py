@@ -24,8 +24,8 @@ from functrans.loop.statements import (
     While,
     buffer,
     load,
+    local,
 )
-from functrans.loop.statements import local as new_local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure
@@ -36,6 +36,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     Rotation,
     Tournament,
     conjugate,
+    named,
     rotation,
     scale_of,
     scaled,
@@ -112,9 +113,9 @@ class _Spectrum(Spectrum):
         self, rows: Matrix, turned: Matrix, less: Buffer, sines: tuple[Buffer, ...], scale: Scale
     ) -> Body:
         """Sweeps of rotations until all off-diagonal elements are negligible."""
-        left, rest = new_local(self.dtype, "left"), new_local(self.dtype, "rest")
-        sweep, round_ = new_local(INDEX, "sweep"), index("r", self.pairing.rounds)
-        least = new_local(self.dtype, "least")
+        left, rest = local(self.dtype, "left"), local(self.dtype, "rest")
+        sweep, round_ = local(INDEX, "sweep"), index("r", self.pairing.rounds)
+        least = local(self.dtype, "least")
         rounds = For(
             round_,
             ZERO,
@@ -155,7 +156,7 @@ class _Spectrum(Spectrum):
         given, rest = rotated_or_kept(first, second, value, least)
         made, change = rotation(first, second, given)
         names = ("low", "high", "less", *("sine" for _ in sines), *("rest" for _ in sines))
-        locals_ = tuple(new_local(self.dtype, name) for name in names)
+        locals_ = tuple(local(self.dtype, name) for name in names)
         low, high, own_less, *parts = locals_
         own_sine, own_rest = parts[: len(sines)], tuple(parts[len(sines) :])
         zeros = (const(0, self.dtype),) * (len(sines) - 1)
@@ -194,12 +195,9 @@ class _Spectrum(Spectrum):
         columns = (from_left(x, y) for x, y in zip(above, below, strict=True))
         made = [(x, y, value) for y, column in zip((r, s), columns, strict=True)
                 for x, value in zip((p, q), column, strict=True)]  # fmt: skip
-        names = [tuple(new_local(self.dtype, "x") for _ in value) for *_, value in made]
+        names, declared = named("x", [value for *_, value in made])
         stores: Body = (
-            Let(
-                tuple(name for own in names for name in own),
-                tuple(part for *_, value in made for part in value),
-            ),
+            declared,
             *(
                 store
                 for (x, y, _), own in zip(made, names, strict=True)
@@ -220,15 +218,8 @@ class _Spectrum(Spectrum):
         number, row = index("k", self.pairing.pairs), index("i", self.n)
         p, q = self.pairing.pair(round_, number)
         values = _loaded(less, sines, number)(turned.load(row, p), turned.load(row, q))
-        names = [tuple(new_local(self.dtype, "x") for _ in value) for value in values]
-        stores: Body = (
-            Let(
-                tuple(name for own in names for name in own),
-                tuple(part for value in values for part in value),
-            ),
-            *turned.store(row, p, names[0]),
-            *turned.store(row, q, names[1]),
-        )
+        (first, second), declared = named("x", values)
+        stores: Body = (declared, *turned.store(row, p, first), *turned.store(row, q, second))
         return self.dealt((number, row), stores)
 
     # -- after --------------------------------------------------------------------------------

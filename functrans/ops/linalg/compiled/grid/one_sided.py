@@ -24,8 +24,8 @@ from functrans.loop.statements import (
     While,
     buffer,
     load,
+    local,
 )
-from functrans.loop.statements import local as new_local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure
@@ -139,9 +139,9 @@ class _Singular(Reflections):
 
     def _rotated(self, memory: _Rows, scale: Scale) -> Body:
         """Sweeps of rotations until all columns are orthogonal."""
-        sweep, largest = new_local(INDEX, "sweep"), new_local(self.dtype, "largest")
-        found, round_ = new_local(self.dtype, "found"), index("r", self.pairing.rounds)
-        least = new_local(self.dtype, "least")
+        sweep, largest = local(INDEX, "sweep"), local(self.dtype, "largest")
+        found, round_ = local(self.dtype, "found"), index("r", self.pairing.rounds)
+        least = local(self.dtype, "least")
         rounding = const(self.orthogonal, self.dtype)
         each = index("k", self.pairing.pairs)
         rounds = (
@@ -177,7 +177,7 @@ class _Singular(Reflections):
         p, q = self.pairing.pair(round_, pair)
         row = stretch * STRETCH + i
         x, y = (load(memory.products, (row, column)) for column in (p, q))
-        targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
+        targets = tuple(local(self.dtype, name) for name in ("first", "second", "both"))
         stop = minimum(self.columns - stretch * STRETCH, const(STRETCH, INDEX))
         sums = Reduce(targets, ("add",) * 3, (x * x, y * y, x * y), ((i, ZERO, stop),))
         stores = (
@@ -189,7 +189,7 @@ class _Singular(Reflections):
     def _angles(self, memory: _Rows, round_: Scalar, least: Scalar) -> For:
         """The rotation of each pair; orthogonal columns are kept."""
         pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
-        targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
+        targets = tuple(local(self.dtype, name) for name in ("first", "second", "both"))
         parts = tuple(
             load(memory.sums, (const(number, INDEX), pair, stretch)) for number in range(3)
         )
@@ -199,7 +199,7 @@ class _Singular(Reflections):
         short = minimum(first, second) < self.limits.short**2
         lengths = sqrt(first) * sqrt(second)
         cosine = where(short, zero, abs(both) / where(short, 1, lengths))
-        own = new_local(self.dtype, "cosine")
+        own = local(self.dtype, "cosine")
         made, _ = rotation(first, second, (where(own <= least, zero, both),))
         before = guard(round_ > 0, load(memory.cosines, (pair,)), zero)
         return self.shared(
@@ -223,7 +223,7 @@ class _Singular(Reflections):
         body: list[Let | Store] = []
         for one in filter(None, (memory.products, memory.turned)):
             values = made((load(one, (row, p)),), (load(one, (row, q)),))
-            names = tuple(new_local(self.dtype, "x") for _ in values)
+            names = tuple(local(self.dtype, "x") for _ in values)
             body.append(Let(names, tuple(value for (value,) in values)))
             stores = zip((p, q), names, strict=True)
             body += [Store(one, (row, column), name) for column, name in stores]
@@ -233,11 +233,8 @@ class _Singular(Reflections):
 
     def _lengths(self, memory: _Rows) -> Body:
         """The lengths of the columns, and their order."""
-        column, i, total = (
-            index("k", self.columns),
-            index("i", self.columns),
-            new_local(self.dtype, "sum"),
-        )
+        column, i = index("k", self.columns), index("i", self.columns)
+        total = local(self.dtype, "sum")
         part = load(memory.products, (i, column))
         measured = (
             Reduce((total,), ("add",), (part * part,), ((i, ZERO, as_index(self.columns)),)),
@@ -259,7 +256,7 @@ class _Singular(Reflections):
         """Q times the product of all rotations, then the other columns of Q, if wanted."""
         assert memory.turned is not None
         column, i = index("j", width), index("i", self.n)
-        place = new_local(INDEX, "place")
+        place = local(INDEX, "place")
         known = minimum(column, const(self.columns - 1, INDEX))
         inside = (i < self.columns) & (column < self.columns)
         unit = where(eq(i, column), const(1, self.dtype), const(0, self.dtype))
@@ -277,14 +274,11 @@ class _Singular(Reflections):
         basis = Reflections(self.emission, (n, n))
         basis.at = self.at
         row, at, j, k, column = (index(x, n) for x in "ijjkj")
-        place, length, shortest = (
-            new_local(INDEX, "place"),
-            new_local(self.dtype, "length"),
-            new_local(self.dtype, "shortest"),
-        )
+        place = local(INDEX, "place")
+        length, shortest = (local(self.dtype, label) for label in ("length", "shortest"))
         has_length = ~(length < self.limits.short)  # (a NaN is one)
         found = load(memory.products, (row, place)) / where(has_length, length, 1)
-        value, unit = new_local(self.dtype, "x"), const(1, self.dtype)
+        value, unit = local(self.dtype, "x"), const(1, self.dtype)
         one = where(eq(k, column), unit, const(0, self.dtype))
         own = load(memory.lengths, (self._place(memory, column),))
         filled = (

@@ -7,6 +7,7 @@ symmetric and Hermitian matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ def size(x: Number) -> Scalar:
     largest, smallest = maximum(re, im), minimum(re, im)
     ratio = smallest / where(eq(largest, 0), 1, largest)
     return largest * sqrt(1 + ratio * ratio)
+
+
+def named(label: str, values: Sequence[Number]) -> tuple[list[Number], Let]:
+    """Bind numbers to locals."""
+    names = [tuple(local(part.dtype, label) for part in value) for value in values]
+    return names, Let(tuple(chain(*names)), tuple(chain(*values)))
 
 
 class Matrix(NamedTuple):

@@ -15,7 +15,6 @@ from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, eq, maximum, where
 from functrans.loop.statements import Assign, Buffer, Let, Store, While
-from functrans.loop.statements import local as new_local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import ensure, let
@@ -24,6 +23,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     Matrix,
     Number,
     conjugate,
+    named,
     rotation,
     scaled,
     threshold,
@@ -75,9 +75,8 @@ class _Unrolled(Spectrum):
 
     def _let(self, label: str, values: Sequence[Number]) -> list[Number]:
         """Locals with initial values."""
-        names = [tuple(new_local(part.dtype, label) for part in value) for value in values]
-        flat = [part for value in values for part in value]
-        self.body.append(Let(tuple(name for own in names for name in own), tuple(flat)))
+        names, declared = named(label, values)
+        self.body.append(declared)
         return names
 
     def _scaled(self) -> Scale:

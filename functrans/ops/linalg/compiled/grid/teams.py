@@ -15,7 +15,6 @@ from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, sqrt, where
 from functrans.loop.statements import (
-    Assign,
     Buffer,
     For,
     If,
@@ -25,11 +24,11 @@ from functrans.loop.statements import (
     Store,
     buffer,
     load,
+    local,
 )
-from functrans.loop.statements import local as new_local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import dealt, ensure, ensure_regular
+from functrans.ops.compiled.statements import dealt, ensure, ensure_regular, nest
 from functrans.ops.linalg.compiled import lapack
 from functrans.ops.linalg.compiled.grid.views import Columns, Triangle
 from functrans.ops.linalg.compiled.lapack import INT, Factors
@@ -60,7 +59,7 @@ def cholesky(at: Emission) -> None:
     rows, diagonal = team.rows("rows", n), buffer("diagonal", dtype, (n,))
     i, j, k = (index(label, n) for label in "ijk")
 
-    square, product = new_local(dtype, "square"), new_local(dtype, "product")
+    square, product = local(dtype, "square"), local(dtype, "product")
     sums = Reduce(
         (square, product),
         ("add", "add"),
@@ -122,16 +121,12 @@ def lu(at: Emission) -> None:
     factors, pivots, order = (at.result(number) for number in range(3))
     rows = team.rows("rows", team.columns)
     i, j, member = index("i", team.n), index("j", team.columns), index("i", team.n)
-    step, place = index("k", team.steps), new_local(INDEX, "place")
-    last = team.steps - 1 - step
-    # the row that arrives at a position: undo the exchanges, from the last one on
-    pivot = convert(load(pivots, (*team.at, last)), INDEX)
-    before = where(eq(place, last), pivot, where(eq(place, pivot), last, place))
-    found = (
-        Let((place,), (member,)),
-        For(step, ZERO, as_index(team.steps), (Assign((place,), (before,)),)),
-        Store(order, (*team.at, member), convert(place, INT)),
-    )
+
+    def exchanged(step: Scalar) -> Scalar:
+        return convert(load(pivots, (*team.at, step)), INDEX)
+
+    place, undo = lapack.undone(member, team.steps, exchanged)
+    found = (*undo, Store(order, (*team.at, member), convert(place, INT)))
     body = (
         team.copied(rows, team.columns, team.column_of(team.a)),
         team.eliminated(rows, pivots, first=0),
@@ -224,16 +219,14 @@ class Team:
         self, body: Body, stack: tuple[Buffer, ...] = (), writes: tuple[Buffer, ...] | None = None
     ) -> None:
         """Execute statements for each matrix."""
-        for one in reversed(self.at):
-            body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
-        self.emission.call(body, stack=stack, writes=writes)
+        self.emission.call(nest(self.at, body, parallel=True), stack=stack, writes=writes)
 
     def ordered(
         self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer
     ) -> Body:
         """Rank sort: the position of each element, given the comparison of a pair."""
         (first, second), n = pair, order.extents[0]
-        before, found = new_local(INDEX, "before"), new_local(INDEX, "found")
+        before, found = local(INDEX, "before"), local(INDEX, "found")
         count = where(is_before, const(1, INDEX), ZERO)
         ranked = (
             Reduce((before,), ("add",), (count,), ((second, ZERO, as_index(n)),)),
@@ -253,16 +246,9 @@ class Team:
         """The factors of the matrices, shared by all operations that need them."""
 
         def make() -> Factors:
-            *leading, n, _ = self.a.extents
-            scratch = self.emission.scratch
-            factors = Factors(
-                scratch("lu", self.dtype, (*leading, n, n)),
-                scratch("pivots", INT, (*leading, n)),
-                scratch("info", INT, (*leading, 1)),
-            )
-            rows = self.rows("rows", n)
-            body = self._factored(rows, factors)
-            self.call(body, (rows,), factors)
+            factors = Factors.scratch(self.emission, self.a)
+            rows = self.rows("rows", self.n)
+            self.call(self._factored(rows, factors), (rows,), factors)
             return factors
 
         return self.emission.shared((Team, self.a), make)
@@ -283,7 +269,7 @@ class Team:
         n = self.n
         row, column = index("i", n), index("j", n)
         store = Store(factors.lower_upper, (*self.at, row, column), load(rows, (row, column)))
-        diagonal, regular = index("i", n), new_local(BOOL, "regular")
+        diagonal, regular = index("i", n), local(BOOL, "regular")
         is_regular = Reduce(
             (regular,),
             ("and",),
@@ -305,7 +291,7 @@ class Team:
         step: Scalar,
     ) -> For:  # fmt: skip
         """An element minus the inner product of the elements to its left and those above it."""
-        k, product = index("k", self.steps), new_local(self.dtype, "product")
+        k, product = index("k", self.steps), local(self.dtype, "product")
         value = load(rows, (row, k)) * load(rows, (k, column))
         fold = Reduce((product,), ("add",), (value,), ((k, ZERO, step),))
         rest = load(rows, (row, column)) - product
@@ -315,15 +301,15 @@ class Team:
         """Exchange row k with the row of a column's largest element from the diagonal on."""
         n, lanes = self.n, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
-        largest, first = new_local(self.dtype, "largest"), new_local(INDEX, "first")
+        largest, first = local(self.dtype, "largest"), local(INDEX, "first")
         size, other = abs(load(rows, (i, k))), abs(load(rows, (j, k)))
         found = where(eq(other, largest), j, as_index(n))
         loop = (k, as_index(n))
         # a column with a NaN has no largest element
         pivot = bounded(where(first < n, first, k), n, "clip")
         column = index("j", self.columns)
-        here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
-        place = new_local(INDEX, "pivot")
+        here, there = local(self.dtype, "here"), local(self.dtype, "there")
+        place = local(INDEX, "pivot")
         exchange = (
             Let((here, there), (load(rows, (k, column)), load(rows, (place, column)))),
             Store(rows, (k, column), there),
@@ -378,7 +364,7 @@ class Team:
         n, lower = self.n, triangle.lower
         i, k = index("i", n), index("k", n)
         row = i if lower else n - 1 - i
-        product = new_local(self.dtype, "product")
+        product = local(self.dtype, "product")
         loop = (k, ZERO, row) if lower else (k, row + 1, as_index(n))
         value = triangle.element(row, k) * x.load(k, x.column)
         rest = x.load(row, x.column) - product
@@ -410,8 +396,8 @@ class Team:
         i = index("i", n)
         row = n - 1 - i if backwards else i
         pivot = convert(load(factors.pivots, (*self.at, row)), INDEX) - 1
-        place = new_local(INDEX, "pivot")
-        here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
+        place = local(INDEX, "pivot")
+        here, there = local(self.dtype, "here"), local(self.dtype, "there")
         body = (
             Let((place,), (bounded(pivot, n, "clip"),)),
             Let((here, there), (x.load(row, c), x.load(place, c))),
