@@ -105,7 +105,7 @@ def _skewed_student(x: Any, a: Any, b: Any) -> Any:
 
 
 def _trapezoid(x: Any, c: Any, d: Any) -> Any:
-    rises, falls = less(x, c), greater(x, d)
+    rises, falls = less(x, c), ~less_equal(x, d)  # NaN falls
     up = log(select(rises, x, 1)) - log(select(rises, c, 1))
     down = log(select(falls, 1 - x, 1)) - log(select(falls, 1 - d, 1))
     return LOG2 - log(d - c + 1) + up + down
