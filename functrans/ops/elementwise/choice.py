@@ -77,15 +77,18 @@ def or_one(x: Any) -> Any:
     return select(equal(x, 0), 1, x)
 
 
+def nan_if(undefined: Any, x: Any) -> Any:
+    """``x``, or NaN: the divisor or factor by which derivatives are NaN where a result is."""
+    return select(undefined, x.dtype.type(np.nan), x)
+
+
 def share(stays: Any, ties: Any, tangent: Any) -> Any:
     """A tangent where its operand is selected, half of it at ties, and 0 elsewhere."""
     return masked(stays, select(ties, tangent * 0.5, tangent))
 
 
-def _unexceeded(x: Any, by: Any) -> Any:
-    """Whether a number is not exceeded. NaN is not, nor is what is compared with it: the result
-    is NaN, and a mask of zeros would hide that from derivatives.
-    """
+def unexceeded(x: Any, by: Any) -> Any:
+    """Whether a number is not exceeded by another: true if one is NaN, which has influence."""
     return ~greater(by, x)
 
 
@@ -106,8 +109,8 @@ def _extreme(
     )
 
 
-maximum = _extreme(np.maximum, scalar.maximum, _unexceeded)
-minimum = _extreme(np.minimum, scalar.minimum, lambda x, y: _unexceeded(y, x))
+maximum = _extreme(np.maximum, scalar.maximum, unexceeded)
+minimum = _extreme(np.minimum, scalar.minimum, lambda x, y: unexceeded(y, x))
 
 
 def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
@@ -119,19 +122,19 @@ def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 def _clip_slope_of_x(x: Any, low: Any, high: Any, out: Any, dx: Any) -> Any:
     raised = maximum(x, low)
-    kept = share(_unexceeded(x, low), equal(x, low), dx)
-    return share(_unexceeded(high, raised), equal(raised, high), kept)
+    kept = share(unexceeded(x, low), equal(x, low), dx)
+    return share(unexceeded(high, raised), equal(raised, high), kept)
 
 
 def _clip_slope_of_low(x: Any, low: Any, high: Any, out: Any, dlow: Any) -> Any:
     raised = maximum(x, low)
-    kept = share(_unexceeded(low, x), equal(x, low), dlow)
-    return share(_unexceeded(high, raised), equal(raised, high), kept)
+    kept = share(unexceeded(low, x), equal(x, low), dlow)
+    return share(unexceeded(high, raised), equal(raised, high), kept)
 
 
 def _clip_slope_of_high(x: Any, low: Any, high: Any, out: Any, dhigh: Any) -> Any:
     raised = maximum(x, low)
-    return share(_unexceeded(raised, high), equal(raised, high), dhigh)
+    return share(unexceeded(raised, high), equal(raised, high), dhigh)
 
 
 def _clip_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -158,8 +161,12 @@ def _first_unless_nan(choose: Callable[[Scalar, Scalar], Scalar]) -> Callable[..
     return choice
 
 
-fmax = _extreme(np.fmax, _first_unless_nan(scalar.maximum), lambda x, y: greater_equal(x, y) | isnan(y))
-fmin = _extreme(np.fmin, _first_unless_nan(scalar.minimum), lambda x, y: greater_equal(y, x) | isnan(y))
+fmax = _extreme(
+    np.fmax, _first_unless_nan(scalar.maximum), lambda x, y: greater_equal(x, y) | isnan(y)
+)
+fmin = _extreme(
+    np.fmin, _first_unless_nan(scalar.minimum), lambda x, y: greater_equal(y, x) | isnan(y)
+)
 
 
 def _sign(x: Scalar) -> Scalar:

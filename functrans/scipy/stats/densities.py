@@ -121,7 +121,7 @@ def _truncated_pareto(x: Any, b: Any, c: Any) -> Any:
 
 
 def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
-    bounded = less(power(b, c), np.inf)
+    bounded = ~equal(power(b, c), np.inf)
     low, high = power(a, c), power(select(bounded, b, a + 1), c)
     mass = -low + select(bounded, log(-expm1(low - high)), 0)
     return log(c) + xlogy(c - 1, x) - power(x, c) - mass
