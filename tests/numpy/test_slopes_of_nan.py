@@ -27,8 +27,8 @@ FUNCTIONS = {
     "maximum": lambda x: np.exp(np.sum(np.maximum(x, 0.5))),
     "minimum": lambda x: np.exp(np.sum(np.minimum(0.5, x))),
     "clip": lambda x: np.exp(np.sum(np.clip(x, 0.4, 0.6))),
-    "gammainc by its order": lambda x: np.sum(special.gammainc(x, 0.7)),
-    "betaincc by its order": lambda x: np.sum(special.betaincc(x, 0.7, 0.3)),
+    "gammainc by its order": lambda x: grad(lambda a: np.sum(special.gammainc(a, x)))(1.3),
+    "betainc by its order": lambda x: grad(lambda a: np.sum(special.betainc(a, 0.7, x)))(1.3),
 }
 
 
