@@ -53,7 +53,8 @@ def test_slopes_of_nan_are_nan(row, jacobian):
             numbers, ordinary = vmap(values_and_slopes)(usual)
         except (UnsupportedNumPyError, NotDifferentiableError):
             continue
-        assert np.isfinite(numbers).all()  # a point outside would have slope 0
+        if name in densities:  # a point outside would have slope 0
+            assert np.isfinite(numbers).all()
         compiled = name in COMPILED and jacobian is jacrev
         for transform in (lambda f: f, jit)[: 1 + compiled]:
             check(*transform(vmap(values_and_slopes))(unusual), ordinary, name)
