@@ -44,7 +44,7 @@ def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     ordered = sort_p(x, axis=last)
     result = mean(read_along(ordered, last, max(size - 1, 0) // 2, min(size, 2 - size % 2)), last)
     if is_float(x.dtype):
-        result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
+        result = _or_nan(any(isnan(x), -1), result)
     elif is_complex(x.dtype) and size:
         highest = reshape(read_along(ordered, last, size - 1, 1), shape=x.shape[:-1])
         result = select(isnan(highest), highest, result)
@@ -248,9 +248,15 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
             nothing = any(isnan(x), -1)
             if isinstance(part, Tracer):
                 nothing = nothing | ~((part >= 0) & (part <= 1))
-            result = select(nothing, result.dtype.type(np.nan), result)
+            result = _or_nan(nothing, result)
         results.append(restored(result, axes, keepdims))
     return _by_level(results, levels)
+
+
+def _or_nan(nothing: Any, result: Any) -> Any:
+    """The result, or NaN with derivatives that are NaN: by a factor, not a selected constant."""
+    number = result.dtype.type
+    return result * select(nothing, number(np.nan), number(1))
 
 
 def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
@@ -308,7 +314,7 @@ def _weighted(
         place = minimum(reduce_sum(astype(below < part, INDEX), axes=(last,)), x.shape[-1] - 1)
         result = views.squeeze(gather_along(ordered, expand_axes(place, (last,)), last), last)
         if is_float(x.dtype) and not ignoring:
-            result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
+            result = _or_nan(any(isnan(x), -1), result)
         results.append(restored(result, axes, keepdims))
     return _by_level(results, levels)
 

@@ -24,7 +24,16 @@ from functrans.ops.arrays.structural import (
     reshape_p,
     transpose_p,
 )
-from functrans.ops.elementwise.choice import clip, fmax, fmin, masked, maximum, minimum, select
+from functrans.ops.elementwise.choice import (
+    clip,
+    fmax,
+    fmin,
+    masked,
+    maximum,
+    minimum,
+    select,
+    unexceeded,
+)
 from functrans.ops.elementwise.compare import greater_equal, less_equal
 from functrans.ops.elementwise.logic import isnan, logical_and, logical_or
 from functrans.ops.indexing.gather import gather, scatter_set
@@ -99,13 +108,13 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
 
 def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
     raised = maximum(x, low)
-    below = less_equal(raised, high)
-    return (greater_equal(x, low) & below, less_equal(x, low) & below, greater_equal(raised, high))
+    below = unexceeded(high, raised)
+    return unexceeded(x, low) & below, unexceeded(low, x) & below, unexceeded(raised, high)
 
 
 _WINNERS: dict[Primitive, Callable[..., Sequence[Any]]] = {
-    maximum: lambda x, y: (greater_equal(x, y), greater_equal(y, x)),
-    minimum: lambda x, y: (less_equal(x, y), less_equal(y, x)),
+    maximum: lambda x, y: (unexceeded(x, y), unexceeded(y, x)),
+    minimum: lambda x, y: (unexceeded(y, x), unexceeded(x, y)),
     fmax: lambda x, y: (greater_equal(x, y) | isnan(y), greater_equal(y, x) | isnan(x)),
     fmin: lambda x, y: (less_equal(x, y) | isnan(y), less_equal(y, x) | isnan(x)),
     clip: _clip_winners,

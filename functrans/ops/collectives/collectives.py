@@ -32,8 +32,9 @@ from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
-from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.choice import masked, nan_if
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.reductions.reduce import reduce_max, reduce_min
 
 INVARIANT, VARYING = "invariant", "varying"
@@ -141,9 +142,9 @@ def _extreme(reduce: Primitive, x: Any, axis: int | None, size: int) -> Batched:
 
 def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
     """The tangent of an extreme: the mean of the tangents of the lanes that have the extreme."""
-    wins = equal(x, out)
+    wins = equal(x, out) | isnan(out)
     count = psum(structural.cast(wins, dtype=x.dtype), lane, **axis)
-    return psum(masked(wins, dx), lane, **axis) / count
+    return psum(masked(wins, dx), lane, **axis) / nan_if(isnan(out), count)
 
 
 pmax, pmin = (

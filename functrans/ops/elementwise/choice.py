@@ -21,7 +21,7 @@ from functrans.ops.arrays.masked import Masked
 from functrans.ops.arrays.promotion import DtypeKey, common, strong_dtype, ufunc_promotion
 from functrans.ops.define import on_parts
 from functrans.ops.dependence import Dependent, Pattern, only, repeated, union
-from functrans.ops.elementwise.compare import equal, greater
+from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.complex_numbers import (
     as_complex,
     complex_p,
@@ -77,13 +77,23 @@ def or_one(x: Any) -> Any:
     return select(equal(x, 0), 1, x)
 
 
-def share(wins: Any, ties: Any, tangent: Any) -> Any:
+def nan_if(undefined: Any, x: Any) -> Any:
+    """``x``, or NaN: the divisor or factor by which derivatives are NaN where a result is."""
+    return select(undefined, x.dtype.type(np.nan), x)
+
+
+def share(stays: Any, ties: Any, tangent: Any) -> Any:
     """A tangent where its operand is selected, half of it at ties, and 0 elsewhere."""
-    return masked(wins | ties, select(ties, tangent * 0.5, tangent))
+    return masked(stays, select(ties, tangent * 0.5, tangent))
+
+
+def unexceeded(x: Any, by: Any) -> Any:
+    """Whether a number is not exceeded by another: true if one is NaN, which has influence."""
+    return ~greater(by, x)
 
 
 def _extreme(
-    numpy: np.ufunc, on_scalars: Callable[[Scalar, Scalar], Scalar], exceeds: Callable[..., Any]
+    numpy: np.ufunc, on_scalars: Callable[[Scalar, Scalar], Scalar], stays: Callable[..., Any]
 ) -> Primitive:
     """A choice of one of two operands; equal ones have half of the derivative each."""
     return elementwise(
@@ -91,16 +101,16 @@ def _extreme(
         numpy=numpy,
         scalar=on_scalars,
         jvp=[
-            lambda x, y, out, dx: share(exceeds(x, y), equal(x, y), dx),
-            lambda x, y, out, dy: share(exceeds(y, x), equal(x, y), dy),
+            lambda x, y, out, dx: share(stays(x, y), equal(x, y), dx),
+            lambda x, y, out, dy: share(stays(y, x), equal(x, y), dy),
         ],
         parts=on_parts(f"complex_arithmetic:{numpy.__name__}"),
         samples=[reals(-3, 3), reals(-3, 3)],
     )
 
 
-maximum = _extreme(np.maximum, scalar.maximum, greater)
-minimum = _extreme(np.minimum, scalar.minimum, lambda x, y: greater(y, x))
+maximum = _extreme(np.maximum, scalar.maximum, unexceeded)
+minimum = _extreme(np.minimum, scalar.minimum, lambda x, y: unexceeded(y, x))
 
 
 def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
@@ -112,19 +122,19 @@ def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 def _clip_slope_of_x(x: Any, low: Any, high: Any, out: Any, dx: Any) -> Any:
     raised = maximum(x, low)
-    kept = share(greater(x, low), equal(x, low), dx)
-    return share(greater(high, raised), equal(raised, high), kept)
+    kept = share(unexceeded(x, low), equal(x, low), dx)
+    return share(unexceeded(high, raised), equal(raised, high), kept)
 
 
 def _clip_slope_of_low(x: Any, low: Any, high: Any, out: Any, dlow: Any) -> Any:
     raised = maximum(x, low)
-    kept = share(greater(low, x), equal(x, low), dlow)
-    return share(greater(high, raised), equal(raised, high), kept)
+    kept = share(unexceeded(low, x), equal(x, low), dlow)
+    return share(unexceeded(high, raised), equal(raised, high), kept)
 
 
 def _clip_slope_of_high(x: Any, low: Any, high: Any, out: Any, dhigh: Any) -> Any:
     raised = maximum(x, low)
-    return share(greater(raised, high), equal(raised, high), dhigh)
+    return share(unexceeded(raised, high), equal(raised, high), dhigh)
 
 
 def _clip_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -151,8 +161,12 @@ def _first_unless_nan(choose: Callable[[Scalar, Scalar], Scalar]) -> Callable[..
     return choice
 
 
-fmax = _extreme(np.fmax, _first_unless_nan(scalar.maximum), lambda x, y: greater(x, y) | isnan(y))
-fmin = _extreme(np.fmin, _first_unless_nan(scalar.minimum), lambda x, y: greater(y, x) | isnan(y))
+fmax = _extreme(
+    np.fmax, _first_unless_nan(scalar.maximum), lambda x, y: greater_equal(x, y) | isnan(y)
+)
+fmin = _extreme(
+    np.fmin, _first_unless_nan(scalar.minimum), lambda x, y: greater_equal(y, x) | isnan(y)
+)
 
 
 def _sign(x: Scalar) -> Scalar:

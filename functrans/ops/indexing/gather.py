@@ -31,8 +31,9 @@ from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, everything, pairs, product, size, union
 from functrans.ops.elementwise.arithmetic import multiply
-from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.choice import masked, nan_if
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing.positions import (
     INDEX,
     batch_indices,
@@ -325,8 +326,8 @@ def _jvp_scatter_extreme(
 ) -> Any:
     """Tangents of extremes: all values equal to the extreme share its derivative equally."""
     (x, updates, *indices), (dx, du, *_), (out,) = primals, tangents, outs
-    x_wins = equal(x, out)
-    u_wins = equal(updates, gather(out, *indices, axes=axes))
+    x_wins, reached = equal(x, out) | isnan(out), gather(out, *indices, axes=axes)
+    u_wins = equal(updates, reached) | isnan(reached)
     params = {"axes": axes, "unique": unique}
     counts = scatter_add(
         structural.cast(x_wins, dtype=x.dtype),
@@ -340,7 +341,7 @@ def _jvp_scatter_extreme(
         structural.zeros_like(updates) if du is None else masked(u_wins, du),
         *indices, **params,
     )  # fmt: skip
-    return moved * share
+    return moved * nan_if(isnan(out), share)
 
 
 scatter_max = _scatter("scatter_max", _at(np.maximum), "max", jvp=_jvp_scatter_extreme)

@@ -20,8 +20,9 @@ from functrans.ops.arrays.structural import batch_along, full_p
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product, size
-from functrans.ops.elementwise.choice import masked, maximum, minimum
+from functrans.ops.elementwise.choice import masked, maximum, minimum, nan_if
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.reductions.reduce import Combine, Parts, stretch, times
 from functrans.ops.samples import booleans, cases, integers
 
@@ -107,8 +108,10 @@ def _extreme_of(choose: Callable[[Any, Any], Any]) -> Combine:
 
     def combine(before: Parts, now: Parts) -> Parts:
         out = choose(before[0], now[0])
+        undefined = isnan(out)  # all elements have influence
+        wins = [equal(part[0], out) | undefined for part in (before, now)]
         sums = (
-            masked(equal(before[0], out), x) + masked(equal(now[0], out), y)
+            masked(wins[0], x) + masked(wins[1], y)
             for x, y in zip(before[1:], now[1:], strict=True)
         )
         return (out, *sums)
@@ -120,7 +123,7 @@ def _shared_by_ties(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def tangent(x: Any, out: Any, dx: Any, *, axis: int, reverse: bool) -> Any:
         parts = (x, dx, full_p(shape=x.shape, value=1, dtype=x.dtype))
         _, total, count = running(_extreme_of(choose), parts, axis, reverse)
-        return total / count
+        return total / nan_if(isnan(out), count)
 
     return tangent
 

@@ -31,8 +31,9 @@ from functrans.ops.arrays.structural import (
 from functrans.ops.compiled.emission import Emit, always, elements
 from functrans.ops.compiled.places import Index, whole
 from functrans.ops.define import primitive
-from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.choice import masked, nan_if
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.samples import booleans, cases, integers
 
 Axes = tuple[int, ...]
@@ -120,10 +121,14 @@ def _infer_of_some(x: Aval, *, axes: Axes) -> Aval:
 
 
 def _shared_by_ties(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """The tangent of an extreme: the mean of the tangents of the elements equal to it."""
-    wins = equal(x, expand_axes(out, axes))
+    """The tangent of an extreme: the mean of the tangents of the elements equal to it.
+
+    If it is NaN, all elements have influence: a mask of zeros would hide it from derivatives.
+    """
+    undefined = isnan(out)
+    wins = equal(x, expand_axes(out, axes)) | expand_axes(undefined, axes)
     count = reduce_sum(cast(wins, dtype=x.dtype), axes=axes)
-    return reduce_sum(masked(wins, dx), axes=axes) / count
+    return reduce_sum(masked(wins, dx), axes=axes) / nan_if(undefined, count)
 
 
 _some = cases(

@@ -175,8 +175,11 @@ class SparseMethods:
     def __sub__(self, other: Any) -> Any:
         if _is_number(other):
             return self + (-other)
+        if not is_sparse(other):
+            return self.toarray() - other
         # not the sum with the negative: that of an unsigned integer wraps around
-        return self._joined(np.subtract, other) if is_sparse(other) else self.toarray() - other
+        truths = self.dtype.kind == "b" and other.dtype.kind == "b"
+        return self._joined(np.logical_xor if truths else np.subtract, other)
 
     def __rsub__(self, other: Any) -> Any:
         if _is_number(other):

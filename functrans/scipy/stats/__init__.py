@@ -25,12 +25,12 @@ from functrans.scipy.stats import real_axis as _real_axis
 from functrans.scipy.stats import samples as _samples
 from functrans.scipy.stats import spreads as _spreads
 from functrans.scipy.stats.distribution import Distribution as _Distribution
-from functrans.scipy.stats.distribution import Untraced as _Untraced
 from functrans.scipy.stats.frequencies import *  # noqa: F403
 from functrans.scipy.stats.kernels import gaussian_kde
 from functrans.scipy.stats.means import *  # noqa: F403
 from functrans.scipy.stats.samples import *  # noqa: F403
 from functrans.scipy.stats.spreads import *  # noqa: F403
+from functrans.scipy.stats.untraced import Untraced as _Untraced
 
 _ROWS = (
     *_real_axis.ROWS,

@@ -15,7 +15,7 @@ from functrans.numpy.define import needed
 from functrans.numpy.reductions import max as largest
 from functrans.numpy.reductions import sum
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import greater_equal, less_equal
+from functrans.ops.elementwise.compare import equal, greater_equal, less_equal
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln
@@ -27,7 +27,7 @@ from functrans.scipy.stats.standard import one
 def _outcomes(name: str, most: Any) -> Any:
     """The outcomes from 0 to the largest possible one."""
     found = needed(
-        largest(most),
+        largest(select(equal(most, most), most, 0)),
         f"scipy.stats.{name} with a traced number of outcomes",
         "it is a sum over all of them: pass their number as a plain int",
     )

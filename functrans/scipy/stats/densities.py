@@ -105,7 +105,7 @@ def _skewed_student(x: Any, a: Any, b: Any) -> Any:
 
 
 def _trapezoid(x: Any, c: Any, d: Any) -> Any:
-    rises, falls = less(x, c), greater(x, d)
+    rises, falls = less(x, c), ~less_equal(x, d)  # NaN falls
     up = log(select(rises, x, 1)) - log(select(rises, c, 1))
     down = log(select(falls, 1 - x, 1)) - log(select(falls, 1 - d, 1))
     return LOG2 - log(d - c + 1) + up + down
@@ -121,7 +121,7 @@ def _truncated_pareto(x: Any, b: Any, c: Any) -> Any:
 
 
 def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
-    bounded = less(power(b, c), np.inf)
+    bounded = ~equal(power(b, c), np.inf)
     low, high = power(a, c), power(select(bounded, b, a + 1), c)
     mass = -low + select(bounded, log(-expm1(low - high)), 0)
     return log(c) + xlogy(c - 1, x) - power(x, c) - mass

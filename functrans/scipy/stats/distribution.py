@@ -2,6 +2,8 @@
 
 A `Row` has the formulas of the standard form inside its support. For points outside, they are
 evaluated at a point inside, and the result is discarded: no infinity or NaN reaches a derivative.
+A point or a parameter that is NaN is not outside: the formulas propagate it, so that a derivative
+is NaN where the value is.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from functrans.ops.arrays.shape import any_traced
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
-from functrans.ops.elementwise.logic import isfinite, isnan
+from functrans.ops.elementwise.logic import isinf
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.records import NamedTuple
@@ -222,39 +224,6 @@ class Frozen:
         return bound
 
 
-class Untraced:
-    """A SciPy distribution without a traced form: its methods raise an error for traced values."""
-
-    def __init__(self, name: str, distribution: Any) -> None:
-        self.name = name
-        self._distribution = distribution
-
-    def __repr__(self) -> str:
-        return f"functrans.scipy.stats.{self.name}"
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._distribution, name)
-        return self._refusing(found, f".{name}") if callable(found) else found
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The distribution with its parameters fixed."""
-        return self._refusing(self._distribution, "")(*args, **kwargs)
-
-    def _refusing(self, function: Function, method: str) -> Function:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if any_traced(args, kwargs):
-                refuse(f"scipy.stats.{self.name}{method}", _UNTRACED)
-            return function(*args, **kwargs)
-
-        return call
-
-
-_UNTRACED = (
-    "no differentiable formula of it is known here; if you have one, write the "
-    "log-density with the functions of functrans.scipy.special"
-)
-
-
 # -- the methods -----------------------------------------------------------------------------------
 
 
@@ -288,20 +257,24 @@ def _is_proper(row: Row, given: Arguments) -> Any:
     return row.valid(*given.shapes) & greater(given.scale, 0)
 
 
-def _with_edges(x: Any, proper: Any, inside: Any, value: Any, outside: Any) -> Any:
-    """The value inside the support, a constant outside; NaN for NaN or invalid parameters."""
-    return select(inside, value, select(proper & ~isnan(x), outside, np.nan))
+def _if_proper(proper: Any, value: Any) -> Any:
+    """The value, or NaN with derivatives that are NaN: a factor, not a selected constant."""
+    return value if proper is np.True_ else value * select(proper, 1.0, np.nan)
 
 
 class _Point(NamedTuple):
     """The point at which a function is evaluated, in the standard form."""
 
     standard: Any  # the point itself
-    inner: Any  # the same, replaced by a point in the interior if it is not in the support
+    inner: Any  # the same, replaced by a point in the interior if it is outside of the support
     proper: Any
-    inside: Any
+    outside: Any
     low: Any
     high: Any
+
+    def value(self, inner: Any, outer: Any) -> Any:
+        """A function's value from those inside and outside of the support."""
+        return _if_proper(self.proper, select(self.outside, outer, inner))
 
 
 def _is_infinite(end: Any) -> bool:
@@ -309,28 +282,37 @@ def _is_infinite(end: Any) -> bool:
     return isinstance(end, float) and np.isinf(end)
 
 
-def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
-    proper = _is_proper(row, given)
-    scale = select(greater(given.scale, 0), given.scale, 1)
-    y = (x - given.loc) / scale
+def _scale(given: Arguments) -> Any:
+    """The scale, replaced by 1 where there is no distribution; NaN remains."""
+    return select(less_equal(given.scale, 0), 1, given.scale)
+
+
+_CLOSED, _OPEN, _STEPS = (less, greater), (less_equal, greater_equal), (less, greater_equal)
+"""How a point outside of a support compares with the ends: those are inside, or outside; the last
+step of a discrete distribution function has the value of all points to its right.
+"""
+
+
+def _point(row: Row, x: Any, given: Arguments, beyond: tuple[Function, Function]) -> _Point:
+    y = (x - given.loc) / _scale(given)
     low, high = row.support(*given.shapes)
-    inside = proper & isfinite(y)
-    after, before = (greater_equal, less_equal) if closed else (greater, less)
-    for end, is_within in (low, after), (high, before):
+    outside = isinf(y)
+    for end, is_beyond in zip((low, high), beyond, strict=True):
         if not _is_infinite(end):
-            inside = inside & is_within(y, end)
-    if row.discrete and closed:
-        inside = inside & equal(floor(y), y)
-    return _Point(y, select(inside, y, row.within(*given.shapes)), proper, inside, low, high)
+            outside = outside | is_beyond(y, end)
+    if row.discrete and beyond is not _STEPS:
+        outside = outside | less(floor(y), y)
+    inner = select(outside, row.within(*given.shapes), y)
+    return _Point(y, inner, _is_proper(row, given), outside, low, high)
 
 
 def _log_density(row: Row, x: Any, args: Any, kwargs: Any) -> tuple[_Point, Any]:
     given = parsed(row, args, kwargs)
-    at = _point(row, _number(x), given, closed=not row.open)
+    at = _point(row, _number(x), given, _OPEN if row.open else _CLOSED)
     value = _formula(row, "logpdf")(at.inner, *given.shapes)
     if not (isinstance(given.scale, int) and given.scale == 1):
-        value = value - log(select(greater(given.scale, 0), given.scale, 1))
-    return at, _with_edges(at.standard, at.proper, at.inside, value, -np.inf)
+        value = value - log(_scale(given))
+    return at, at.value(value, -np.inf)
 
 
 def _logpdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -355,15 +337,11 @@ def _distribution_function(rules: Callable[[Row], Function], left: float, right:
         given, x = parsed(row, args, kwargs), _number(x)
         if row.discrete:
             # a step function: evaluate at the step to the left
-            at = _point(row, floor(x - given.loc), given._replace(loc=0), closed=False)
-            first = equal(at.standard, at.low) & less(at.low, at.high)
-            at = at._replace(inside=at.inside | first & at.proper)
-            at = at._replace(inner=select(at.inside, at.standard, row.within(*given.shapes)))
+            at = _point(row, floor(x - given.loc), given._replace(loc=0), _STEPS)
         else:
-            at = _point(row, x, given, closed=False)
+            at = _point(row, x, given, _OPEN)
         value = rules(row)(at.inner, *given.shapes)
-        outside = select(greater_equal(at.standard, at.high), right, left)
-        return _with_edges(at.standard, at.proper, at.inside, value, outside)
+        return at.value(value, select(greater_equal(at.standard, at.high), right, left))
 
     return method
 
@@ -433,14 +411,14 @@ def _quantile_function(slot: str, other: str, left_is_low: bool) -> Function:
         direct, turned = getattr(row, slot), getattr(row, other)
         if row.discrete or (direct is None and turned is None):
             _refuse(row, slot, "it has no formula that can be differentiated")
-        inside = greater(q, 0) & less(q, 1)
-        safe = select(inside, q, 0.5)
+        outside = less_equal(q, 0) | greater_equal(q, 1)
+        safe = select(outside, 0.5, q)
         value = turned(1 - safe, *given.shapes) if direct is None else direct(safe, *given.shapes)
         low, high = row.support(*given.shapes)
         first, last = (low, high) if left_is_low else (high, low)
         ends = select(equal(q, 0), first, select(equal(q, 1), last, np.nan))
-        proper = _is_proper(row, given)
-        return select(proper, select(inside, value, ends) * given.scale + given.loc, np.nan)
+        value = select(outside, ends, value) * given.scale + given.loc
+        return _if_proper(_is_proper(row, given), value)
 
     return method
 
@@ -451,7 +429,7 @@ def _moment(slot: str, power_of_scale: int) -> Function:
         value = _formula(row, slot)(*given.shapes)
         value = value * given.scale if power_of_scale else value
         value = value * given.scale if power_of_scale == 2 else value + given.loc
-        return select(_is_proper(row, given) & _is_there(given.loc), value, np.nan)
+        return _if_proper(_is_proper(row, given) & _is_there(given.loc), value)
 
     return method
 
@@ -459,7 +437,7 @@ def _moment(slot: str, power_of_scale: int) -> Function:
 def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
     given = parsed(row, args, kwargs)
     value = _formula(row, "entropy")(*given.shapes) + (0 if row.discrete else log(given.scale))
-    return select(_is_proper(row, given) & _is_there(given.loc), value, np.nan)
+    return _if_proper(_is_proper(row, given) & _is_there(given.loc), value)
 
 
 def _is_there(loc: Any) -> Any:
@@ -471,7 +449,7 @@ def _support(row: Row, *args: Any, **kwargs: Any) -> Any:
     given = parsed(row, args, kwargs)
     proper = _is_proper(row, given)
     ends = (end * given.scale + given.loc for end in row.support(*given.shapes))
-    return tuple(select(proper, end, np.nan) for end in ends)
+    return tuple(_if_proper(proper, end) for end in ends)
 
 
 def _interval(row: Row, confidence: Any, *args: Any, **kwargs: Any) -> Any:

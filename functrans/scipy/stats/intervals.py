@@ -115,7 +115,7 @@ def _wide_ppf(q: Any, a: Any, b: Any) -> Any:
 
 def _generalised_extreme_logpdf(x: Any, c: Any) -> Any:
     logarithm, share = generalised_pareto(x, -c)
-    inside = less(share, np.inf)  # not at the lower end of the support
+    inside = ~equal(share, np.inf)  # not at the lower end of the support
     return select(inside, logarithm - share, -np.inf)
 
 

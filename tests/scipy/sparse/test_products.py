@@ -1,5 +1,7 @@
 """Sparse matrices times traced arrays, against SciPy's products of plain ones."""
 
+import operator
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -89,3 +91,14 @@ def test_products_outside_of_a_trace_are_scipys():
     a = matrix((3, 4))
     jit(lambda x: a @ x)(np.zeros(4))
     assert scipy.sparse._base._spbase.__dict__["_matmul_dispatch"] is before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", ["eq", "ge", "gt", "le", "lt", "ne"])
+def test_comparisons_with_a_traced_number(name, form):
+    """SciPy subtracts truth values for those that hold for what is not stored."""
+    compare = getattr(operator, name)
+    a = scipy.sparse.csr_array(np.array([[1.5, 0, 2], [0, -3, 0]])).asformat(form)
+    for x in (1.5, 0.0, -1.0):
+        found, expected = jit(lambda x: compare(a, x).toarray())(x), compare(a, x).toarray()
+        np.testing.assert_array_equal(found, expected, strict=True)

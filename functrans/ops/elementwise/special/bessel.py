@@ -20,7 +20,7 @@ from functrans import vecmath
 from functrans.ir.primitive import Primitive, bind, not_differentiable
 from functrans.ir.types import is_complex
 from functrans.lazily import lazy
-from functrans.ops.elementwise.choice import absolute, or_one, select, sign
+from functrans.ops.elementwise.choice import absolute, masked, or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.rounding import trunc
@@ -98,9 +98,14 @@ iv: Primitive = special(
     "iv", _ORDER_AND_POINT, ORDER, lambda v, x: 0.5 * (iv(v - 1, x) + iv(v + 1, x))
 )
 
-kv: Primitive = special(
-    "kv", _ORDER_AND_POINT, ORDER, lambda v, x: -0.5 * (kv(v - 1, x) + kv(v + 1, x))
-)
+
+def _second_kind_slope(v: Any, x: Any, out: Any) -> Any:
+    """By the order below: SciPy rounds that above to 0 where the function itself is not yet 0."""
+    v = absolute(v)
+    return -(kv(v - 1, x) + masked(~equal(v, 0), v * out / x))
+
+
+kv: Primitive = special("kv", _ORDER_AND_POINT, ORDER, _second_kind_slope)
 
 ive: Primitive = special(
     "ive", _ORDER_AND_POINT, ORDER,
@@ -194,7 +199,9 @@ ive_whole, i0e, i1e = _of_known_order(
     partial(vecmath.bessel_i, scaled=True),
 )  # fmt: skip
 kv_whole, k0, k1 = _of_known_order(
-    "kv", ("k0", "k1"), reals(0.5, 5), lambda family, x, out, n: -_mean(family, x, n),
+    "kv", ("k0", "k1"), reals(0.5, 5),
+    # by the order below, as above
+    lambda family, x, out, n: -(family(x, n=n - 1) + n * out / x) if n else -family(x, n=1),
     partial(vecmath.bessel_k, scaled=False),
 )  # fmt: skip
 kve_whole, k0e, k1e = _of_known_order(

@@ -14,7 +14,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ops.compiled.emission import Emit, by_loops
 from functrans.ops.define import on_compiling
 from functrans.ops.elementwise.choice import masked
-from functrans.ops.elementwise.compare import greater
+from functrans.ops.elementwise.compare import not_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import (
@@ -58,7 +58,7 @@ def _density_by_order(a: Any, x: Any, n: int) -> Any:
         )
     # where the density is 0 its factor may be infinite
     density = gamma_density(a, x)
-    return masked(greater(density, 0), density * bell[n])
+    return masked(not_equal(density, 0), density * bell[n])
 
 
 _ORDER_AND_POINT = [reals(0.5, 5), reals(0.1, 9)]
@@ -120,7 +120,7 @@ def _density_by_orders(a: Any, b: Any, x: Any, n: int, m: int) -> Any:
             if (i, j) != (0, 0):
                 factors[i, j] = _leibniz(factors, slope, i, j)
     density = beta_density(a, b, x)
-    return masked(greater(density, 0), density * factors[n, m])
+    return masked(not_equal(density, 0), density * factors[n, m])
 
 
 def _leibniz(factors: dict[tuple[int, int], Any], slope: Any, i: int, j: int) -> Any:

@@ -298,3 +298,11 @@ AT_NAN = [
 def test_slopes_at_nan_are_nan(name, number, operands):
     """NaN is not outside of the domain, where some of these are constant."""
     assert math.isnan(slope(name, number, *operands))
+
+
+def test_slopes_where_the_next_order_underflows():
+    """Where SciPy rounds `kn(2, x)` to 0, and its sum with `k0` was half of the slope of `k1`."""
+    k0, k1 = (float(mp.besselk(n, 700)) for n in range(2))
+    assert grad(special.k1)(700.0) == pytest.approx(-(k0 + k1 / 700), rel=1e-13, abs=0)
+    assert grad(grad(special.k0))(700.0) == pytest.approx(k0 + k1 / 700, rel=1e-13, abs=0)
+    assert grad(special.kv, argnums=1)(0.0, 0.0) == -math.inf
