@@ -196,7 +196,7 @@ def aval_of(value: Any) -> Aval:
 
 def describe(value: Any) -> str:
     """The description of a value in error messages: an array by its type, others by class."""
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, np.ndarray):
         return f"{type(value).__name__} {value.dtype}[{','.join(map(str, value.shape))}]"
     text = repr(value)
     if len(text) > 60:

@@ -55,6 +55,10 @@ imported_when_read: dict[Any, tuple[str, ...]] = {}
 """The submodules with such functions that a NumPy module imports lazily."""
 
 
+_OF_OTHERS = "; instead: functrans.from_numba(f, types), with a derivative by functrans.custom_jvp"
+"""What to call in place of a ufunc that is neither NumPy's nor ours."""
+
+
 SEQUENCES = (list, tuple, deque, UserList)
 """The classes of sequences that may hold traced values where NumPy takes an array."""
 
@@ -98,9 +102,8 @@ def apply_ufunc(
         add_place(error, name_of_ufunc(ufunc, method), inputs)
         raise
     full = name_of_ufunc(ufunc, method)
-    raise UnsupportedNumPyError(
-        f"{full} is not supported on traced values{here()}{instead_of(name)}"
-    )
+    instead = instead_of(name) or ("" if full.startswith("np.") else _OF_OTHERS)
+    raise UnsupportedNumPyError(f"{full} is not supported on traced values{here()}{instead}")
 
 
 def name_of_ufunc(ufunc: np.ufunc, method: str) -> str:

@@ -24,6 +24,7 @@ from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
 
 _adopted_for = lazy("functrans.trace.adoption:adopted_for")
+_advise = lazy("functrans.trace.advice:advise")
 
 
 class Staged(NamedTuple):
@@ -63,6 +64,7 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
         told = str(error)
         if trace.refusal is not None and ("got 'Tracer(" in told or told.endswith("not Tracer")):
             raise trace.refusal from None
+        _advise(error)
         raise
     finally:
         current.set(before)

@@ -1,5 +1,7 @@
 """SciPy functions that make plain arrays of traced values: the message names function and fix."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -82,3 +84,41 @@ def test_what_ours_refuses_is_no_replacement():
 def test_other_conversions_say_nothing_of_it():
     found = message(lambda a: float(a[0]) + a, grad, [2.0])
     assert "to plain arrays" not in found
+
+
+ADVICE = (
+    "A Tracer stands for an array while the function is traced. If the function that raised this "
+    "takes plain\narrays only, call it by functrans.callback, with a derivative by "
+    "functrans.custom_jvp, or write its formula\nwith NumPy's functions."
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Argument 'x' has incorrect type (expected numpy.ndarray, got Tracer)",
+        "f(): incompatible function arguments. Invoked with: Tracer(f64[1], traced by grad)",
+        "of type <class 'functrans.trace.tracer.Tracer'> is not a valid JAX type.",
+    ],
+    ids=["Cython", "pybind11", "JAX"],
+)
+def test_compiled_functions_that_check_their_arguments_get_a_note(words):
+    def compiled(a):
+        raise TypeError(words)
+
+    with pytest.raises(TypeError) as caught:
+        jit(grad(compiled))([2.0])
+    assert str(caught.value) == words
+    assert caught.value.__notes__ == [ADVICE]
+
+
+def test_libraries_that_check_their_arguments_get_a_note():
+    with pytest.raises(TypeError) as caught:
+        jit(lambda a: json.dumps({"a": a}))(2.0)
+    assert caught.value.__notes__ == [ADVICE]
+
+
+def test_other_type_errors_get_none():
+    with pytest.raises(TypeError) as caught:
+        grad(lambda a: bytes.fromhex(a))([2.0])
+    assert not hasattr(caught.value, "__notes__")

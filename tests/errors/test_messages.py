@@ -98,7 +98,8 @@ CALLS = [
      "chunk_size must be at least 1, not 0"),
     # -- what is differentiated
     (TypeError, lambda: grad(loss(X, X)),
-     "grad takes a function, not float64 float64[]: write grad(f)(x), not grad(f(x))"),
+     "grad takes a function, not np.float64(98.0) of type float64: write grad(f)(x), not "
+     "grad(f(x))"),
     (NonScalarOutputError, lambda: grad(identity)(X),
      "grad needs a function that returns one number, but identity returned an array of shape "
      "(3,): sum or average it (.sum(), .mean()), or use jacrev or jacfwd for the derivative of "

@@ -226,6 +226,8 @@ def test_any_layout_may_be_asked_for_as_nothing_can_tell_them_apart():
         ),
         (lambda a: np.linalg.qr(np.outer(a, a), "raw")[0], "np.linalg.qr with mode='raw'"),
         (lambda a: a.view(np.int32), "ndarray.view of float64 as int32 is not"),
+        (lambda a: a.view(np.recarray), "ndarray.view as a recarray is not"),
+        (lambda a: a.view(type=np.recarray), "ndarray.view as a recarray is not"),
     ],
 )
 def test_what_is_not_supported_is_named(call, words):
@@ -238,6 +240,10 @@ def test_what_to_write_instead_is_named():
     message = message_of(lambda a: np.busday_count(a, a), x)
     assert message.endswith("; instead: compute with dates outside of the traced function, and "
                             "pass numbers")  # fmt: skip
+
+
+def test_a_view_as_a_plain_array_is_one():
+    np.testing.assert_array_equal(grad(lambda a: np.sum(a.view(np.ndarray) ** 2))(x), 2 * x)
 
 
 def test_hasattr_can_be_asked_of_traced_values():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import functrans as ft
-from functrans.errors import TracerConversionError
+from functrans.errors import TracerConversionError, UnsupportedNumPyError
 
 
 @numba.njit
@@ -27,3 +27,16 @@ def test_a_dispatcher_names_from_numba(transform):
 def test_the_python_function_is_traced():
     gradient = ft.grad(lambda x: np.sum(double.py_func(x)))(np.ones(3))
     np.testing.assert_array_equal(gradient, np.full(3, 2.0))
+
+
+def test_a_ufunc_names_from_numba():
+    @numba.guvectorize(["(f8[:], f8[:])"], "(n)->()")
+    def total(x, out):
+        out[0] = x.sum()
+
+    with pytest.raises(UnsupportedNumPyError) as caught:
+        ft.grad(lambda x: total(x))(np.ones(3))
+    assert str(caught.value).endswith(
+        "; instead: functrans.from_numba(f, types), with a derivative by functrans.custom_jvp"
+    )
+    assert ft.jit(ft.from_numba(total, ft.Aval((), float)))(np.ones(3)) == 3.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import isclass
 from math import prod
 from typing import Any
 
@@ -296,17 +297,22 @@ def view(x: Any, dtype: Any = None, type: Any = np.ndarray) -> Any:
 
     Complex elements also as their parts, and such parts as complex numbers.
     """
-    if dtype is np.ndarray:
-        dtype = None
+    if isclass(dtype) and issubclass(dtype, np.ndarray):
+        dtype, type = None, dtype
+    if type is not np.ndarray:
+        raise UnsupportedAttributeError(
+            f"ndarray.view as a {type.__name__} is not supported on traced values{here()}: "
+            "its class has methods of its own; instead: functions of the array itself"
+        )
     wanted = x.dtype if dtype is None else np.dtype(dtype)
-    if type is np.ndarray and wanted == x.dtype:
+    if wanted == x.dtype:
         return getitem(x, ...)
     own = x.dtype
     same_size = {own.kind, wanted.kind} <= set("iuf") and own.itemsize == wanted.itemsize
-    if type is np.ndarray and same_size:
+    if same_size:
         bits, back = (partial(structural.reinterpret, kind=dtype.kind) for dtype in (wanted, own))
         return _as_view(x, "view", bits, lambda base, new: back(new))
-    if type is np.ndarray and x.ndim > 0:
+    if x.ndim > 0:
         if is_complex(x.dtype) and wanted == real_dtype(x.dtype):
             return _as_view(x, "view", _pairs, lambda base, new: _of_pairs(new))
         if x.dtype.kind == "f" and wanted == complex_dtype(x.dtype) and x.shape[-1] % 2 == 0:
