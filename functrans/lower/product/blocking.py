@@ -92,12 +92,15 @@ def blocks_of(
         depth = _length(size.terms, -(-size.terms // few))
         stretches = -(-size.terms // depth)
         return Blocks(one, width, depth, stretches, below, panels, packs=True, in_arena=in_arena)
-    if not whole_rows and _packs_in_blocks(root, target, tiles):
+    along_rows = size.batch * tiles >= limits.fewest_blocks and _writes_whole_rows(root, target)
+    # with AVX-512, blocks of few columns would write a large result in short pieces
+    is_better = along_rows and target.registers > limits.few_registers
+    if not whole_rows and not is_better and _packs_in_blocks(root, target, tiles):
         return _packing_blocks(size, target, (height, width, depth), line)
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
-    if _writes_whole_rows(root, target) and size.batch * tiles >= limits.fewest_blocks:
+    if along_rows:
         return Blocks(height, width, depth, stretches, 1, panels)
     # smaller blocks, if threads would have too few to share
     while _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:

@@ -64,6 +64,12 @@ def test_blocks_pack_what_few_rows_read():
     assert not packs(1000, 200, 200) and not packs(500, 512, 2000)
 
 
+def test_large_results_of_few_terms_are_written_along_rows():
+    found = blocks_of(of_loads(700, 24, 2000), CPU, False)
+    assert not found.packs and found.tiles == 1 and found.panels * found.width >= 2000
+    assert blocks_of(of_loads(700, 200, 2000), CPU, False).tiles > 1  # which the cache cannot hold
+
+
 def test_without_avx512_few_rows_fit_the_cache():
     assert packs(200, 200, 512, target=AVX2) and not packs(300, 200, 512, target=AVX2)
     assert packs(300, 512, 512, target=AVX2) and not packs(601, 512, 800, target=AVX2)
