@@ -269,9 +269,9 @@ def _terms_of_wholes(
     terms = room // (columns if is_dense(left, counter) else rows + columns)
     fits = terms >= limits.fewest_of_wholes
     enough = min(limits.terms_in_arena, size.terms)
-    near = limits.few_sums if has_few_registers else limits.most_near_sums
+    near = limits.most_near_sums if fits and not has_few_registers else limits.few_sums
     are_few = terms < enough and rows * columns * itemsize > near
-    # a strided left operand would otherwise be packed as a whole
+    # both operands would otherwise be packed as a whole, copies that are written to memory
     is_profitable = are_few and (fits or _is_strided(root))
     if is_profitable and size.batch <= limits.fewest_blocks:
         return enough, True

@@ -139,7 +139,8 @@ class Blocking(NamedTuple):
     few_sums: int = 3 << 16
     """The most bytes of sums that are added to more often: a second-level cache holds them."""
     most_near_sums: int = 1 << 62
-    """The same with AVX-512: by default, packing in the arena is never worth its memory there."""
+    """The same with AVX-512, if the stack has room for some terms: by default, packing in the arena
+    is then never worth its memory."""
     fewest_packed: int = 32
     """The fewest terms of a stretch in a block of all rows that packs both operands."""
     fewest_of_wholes: int = 16

@@ -30,6 +30,11 @@ def test_sums_beyond_the_cache_are_added_to_less_often():
     assert not parts(8, 400, 1000, 400, WHOLE).in_arena
 
 
+def test_parts_are_packed_in_the_arena_if_the_stack_has_no_room_for_them():
+    assert parts(8, 302, 2500, 302, CPU).in_arena and parts(8, 302, 2500, 302, WHOLE).in_arena
+    assert parts(8, 128, 2500, 302, CPU).packs and not parts(8, 128, 2500, 302, CPU).in_arena
+
+
 @pytest.fixture
 def whole(monkeypatch):
     take_host_for(monkeypatch, vector_bytes=64, registers=32, blocking=WHOLE_VECTORS._asdict())
