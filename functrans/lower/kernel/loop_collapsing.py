@@ -89,9 +89,8 @@ class _Collapsing:
             return 0
         length = 1
         for count, loop in enumerate(reversed(nest)):
-            is_whole = loop.start == ZERO and loop.stop == const(loop.index.attribute[2], INDEX)
             strides = [length * (step or 0) for step in wanted]
-            if not is_whole or loop.index in used or _strides(found, loop.index) != strides:
+            if not _is_whole(loop) or loop.index in used or _strides(found, loop.index) != strides:
                 return count
             if loop.lanes > 1 and loop is not vector:
                 return count
@@ -137,6 +136,12 @@ class _Collapsing:
             parallel=nest[0].parallel,
             whole=extent % lanes == 0 and not nest[0].parallel,
         )
+
+
+def _is_whole(loop: For) -> bool:
+    """Whether a loop takes all values of its index; the number of steps may be data."""
+    is_known = loop.stop.op == "const" and loop.stop.attribute == loop.index.attribute[2]
+    return is_known and loop.start == ZERO
 
 
 def _is_plain(statement: Statement) -> bool:

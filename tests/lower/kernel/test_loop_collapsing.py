@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from functrans import config, jit
+from functrans import config, grad, jit, lax, vmap
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, convert
-from functrans.loop.statements import Call, For, Store, buffer, load
+from functrans.loop.statements import Call, For, Let, Store, buffer, load, local
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
 from functrans.lower.kernel.loop_collapsing import collapsed
@@ -63,6 +63,33 @@ def test_loops_that_go_on_in_memory_become_one(name):
     given = {one: np.random.default_rng(0).normal(size=one.extents) for one in (X, ROW, COLUMN)}
     before, after = (results(each.body, given, [Y]) for each in (plain, made))
     np.testing.assert_array_equal(before, after)
+
+
+def test_a_loop_whose_number_of_steps_is_data_stays():
+    """Its index has no extent: the gradient of a batch of while loops raised a TypeError."""
+    step, steps = index("step"), local(INDEX, "steps")
+    inner = For(C, ZERO, const(7, INDEX), (Store(Y, (A, B, C), at(X, A, B, C)),), lanes=4)
+    around = For(step, ZERO, steps, (For(B, ZERO, const(5, INDEX), (inner,)),))
+    outer = For(A, ZERO, const(3, INDEX), (Let((steps,), (const(2, INDEX),)), around))
+    made = collapsed(Nest((outer,), ()), {}, {}, CPU)
+    assert [each.stop for each in walk(made.body) if isinstance(each, For)][1:] == [
+        steps,
+        const(35, INDEX),
+    ]
+
+
+def test_gradients_of_a_batch_of_nested_while_loops():
+    def halved(x):
+        def outer(state):
+            y, n = state
+            halve = (lambda s: s[1] < n), (lambda s: (s[0] * 0.5 + 0.1, s[1] + 1))
+            return lax.while_loop(*halve, (y, 0 * n))[0], n + 1
+
+        return lax.while_loop(lambda s: s[1] < 3, outer, (x, 0 * np.int64(x.sum() > 9)))[0]
+
+    x = np.random.default_rng(0).uniform(size=(2, 7, 130))
+    found = jit(grad(lambda x: vmap(halved)(x).sum()))(x)
+    np.testing.assert_array_equal(found, np.full_like(x, 0.125))
 
 
 def test_vectors_are_those_of_the_machine():
