@@ -22,7 +22,7 @@ from functrans.ops.arrays.structural import (
     reduce_sum,
     reshape,
 )
-from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.choice import maximum, minimum, nan_if, select
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
@@ -255,8 +255,7 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
 
 def _or_nan(nothing: Any, result: Any) -> Any:
     """The result, or NaN with derivatives that are NaN: by a factor, not a selected constant."""
-    number = result.dtype.type
-    return result * select(nothing, number(np.nan), number(1))
+    return result * nan_if(nothing, result.dtype.type(1))
 
 
 def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:

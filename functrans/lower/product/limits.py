@@ -15,9 +15,10 @@ class Blocking(NamedTuple):
     (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (10 to 784 rows, 10 to
     300 columns), `other_vectors`, `quarter_vector`, `sums_together`, `widest` and
     `shortest_unaligned` (2 to 1000 of each, in two halves of a vector), `largest_in_place`,
-    `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), on a core
-    with AVX-512; `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `steps_of_lanes` with
-    vectors of both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
+    `largest_for_a_tile` and `rows_of_packing_blocks` (2 to 700 rows, 30 KB to 60 MB), and
+    `largest_strided` (16 to 2900 rows, terms and columns), on a core with AVX-512;
+    `rows_in_place`, `page` (2 to 1000 rows), `narrow_bytes` and `steps_of_lanes` with vectors of
+    both sizes; `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line`, `most_rows`,
     `few_masked_tiles`, `lone_vector` (5 to 300 terms, 3 to 120 columns), `vectors_of_one_tile`
     (2 to 700 terms, 3 to 40 columns) and `tiles_from_afar` (12 to 90 rows, 20 to 512 terms and
     columns) on one without.
@@ -175,7 +176,8 @@ class Blocking(NamedTuple):
     half_part: float = 0.5
     """The time of half a vector at the end of a tile's row, with AVX-512, in vectors."""
     terms_ahead: int = 0
-    """The terms by which a panel that exceeds the nearest cache is prefetched; 0 if it is not."""
+    """The terms by which a panel that exceeds the nearest cache, and packed rows, are prefetched; 0
+    if they are not."""
 
 
 WHOLE_VECTORS = Blocking(

@@ -127,13 +127,13 @@ class Storage:
             return True
         # one copy is for all blocks
         is_shared = self.blocks.packs and (self.has_few_registers or not self.is_whole)
-        is_far = (
+        is_large = (
             not self.has_few_registers
             and self.size.columns > self.limits.most_thin
             and self.all_tiles.nbytes > self.limits.largest_strided
         )
         has_few = self.blocks.panels <= self.limits.few_panels
-        return has_few and not (is_shared or is_far) and self.left.factor.op == "load"
+        return has_few and not (is_shared or is_large) and self.left.factor.op == "load"
 
     @property
     def is_direct(self) -> bool:
